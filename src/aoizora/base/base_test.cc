@@ -21,9 +21,7 @@ TEST(Error, NamesFileLineAndColumn) {
   EXPECT_STREQ(error.what(), "dump.hlo:3:14: error: expected a shape");
 }
 
-TEST(Error, CheckThrowsOurKindOfError) {
-  EXPECT_THROW(AOIZORA_CHECK(1 == 2, "sum is {}", 3), InternalError);
-}
+TEST(Error, CheckThrowsOurKindOfError) { EXPECT_THROW(AOIZORA_CHECK(1 == 2, "sum is {}", 3), InternalError); }
 
 TEST(Units, BytesOverRateIsMicroseconds) {
   // 33.55 MB * 3/4 over 45 GB/s = 559 us: the line bound of point A in docs.
@@ -76,7 +74,8 @@ TEST_F(FileTest, WritesAndReadsBack) {
 TEST_F(FileTest, UnpacksWhatItsContentSays) {
   for (const std::string tool : {"gzip", "xz"}) {
     write_atomically(folder_ / "plain", "HloModule m\n");
-    const std::string command = tool + " -c " + (folder_ / "plain").string() + " > " + (folder_ / "packed").string();
+    const std::string command =
+        tool + " -c " + (folder_ / "plain").string() + " > " + (folder_ / "packed").string();
     ASSERT_EQ(std::system(command.c_str()), 0);
     EXPECT_EQ(read_text(folder_ / "packed"), "HloModule m\n");
   }

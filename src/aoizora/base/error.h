@@ -17,7 +17,8 @@ struct Position {
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-/// The input is wrong. what() is one clear line: `FILE:LINE:COL: error: what was expected` where a place is known.
+/// The input is wrong. what() is one clear line: `FILE:LINE:COL: error: what was expected` where a place is
+/// known.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message) : std::runtime_error(message), message_(message) {}
@@ -58,10 +59,10 @@ template <typename... Args>
 }  // namespace aoizora
 
 /// Checks an invariant of ours in every build; throws InternalError with the place.
-#define AOIZORA_CHECK(condition, ...)                                                             \
-  do {                                                                                            \
-    if (!(condition)) [[unlikely]] {                                                              \
+#define AOIZORA_CHECK(condition, ...)                                                               \
+  do {                                                                                              \
+    if (!(condition)) [[unlikely]] {                                                                \
       throw ::aoizora::InternalError(fmt::format("{}:{}: {} does not hold: {}", __FILE__, __LINE__, \
-                                                 #condition, fmt::format(__VA_ARGS__)));          \
-    }                                                                                             \
+                                                 #condition, fmt::format(__VA_ARGS__)));            \
+    }                                                                                               \
   } while (false)

@@ -60,7 +60,8 @@ void write_all(int fd, std::string_view content, const std::filesystem::path& pa
 
 /// Makes the rename itself durable: without this a crash could bring the old directory entry back.
 void sync_folder(const std::filesystem::path& folder) {
-  const Descriptor descriptor(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor descriptor(
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (descriptor.fd >= 0) ::fsync(descriptor.fd);
 }
 

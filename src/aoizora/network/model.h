@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "aoizora/network/collective.h"
+#include "aoizora/network/profile.h"
+#include "aoizora/topology/slice.h"
+
+namespace aoizora::network {
+
+/// One transfer of a phase. `route` are the directed links it occupies (fractions where a tie is split).
+struct Flow {
+  Chip from;
+  Chip to;
+  double bytes = 0;
+  /// (link, share of the bytes that cross it).
+  std::vector<std::pair<Link, double>> route;
+};
+
+/// Flows that run together; the phase is over when its last flow is. `steps` identical rounds are one phase
+/// with the bytes of all of them and the latency of each.
+struct Phase {
+  std::vector<Flow> flows;
+  std::int32_t steps = 1;
+  Micros latency;  // per phase: steps * (launch + hops of the longest route * hop latency)
+};
+
+/// A collective laid on the slice: the phases of all its groups together (N3).
+struct Schedule {
+  std::vector<Phase> phases;
+  std::string algorithm;  // what was chosen, for people: `ring, 2 colours`
+};
+
+struct Cost {
+  Micros time;   // alone on the slice, all groups together, max-min fair (N4)
+  Micros bound;  // fast bound: never above time
+  Link busiest;  // the link that carries most
+  Bytes busiest_bytes;
+};
+
+/// Prices collectives on one slice. Thread-safe after construction.
+class Model {
+ public:
+  Model(const topology::Slice& slice, const Profile& profile, Assumptions assumptions = {});
+
+  /// N3: expands to phases of flows under a placement.
+  Schedule schedule(const Collective& collective, const topology::Placement& placement) const;
+  Cost cost(const Collective& collective, const topology::Placement& placement) const;
+  /// The fast bound alone: latency + bytes on the busiest directed link / capacity. No allocation per call
+  /// after the first; this is what the search calls 10^5 times a second.
+  Micros bound(const Collective& collective, const topology::Placement& placement) const;
+
+  const topology::Slice& slice() const;
+  const Profile& profile() const;
+  const Assumptions& assumptions() const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Max-min fair rates by progressive filling (Bertsekas & Gallager 1992, 6.5.2). capacity[l] in bytes/µs;
+/// routes[f] lists (link, share). Returns one rate per flow.
+std::vector<double> max_min_rates(std::span<const double> capacity,
+                                  std::span<const std::vector<std::pair<Link, double>>> routes);
+
+}  // namespace aoizora::network
