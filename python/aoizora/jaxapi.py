@@ -36,12 +36,15 @@ def device_coords(device: Any) -> tuple[int, ...]:
     """Chip coordinates of a device, with the core appended where a chip has several devices."""
     coords = tuple(int(c) for c in device.coords)
     core = int(getattr(device, "core_on_chip", 0))
-    return coords + (core,) if str(device.device_kind).startswith("TPU7") else coords
+    return (*coords, core) if str(device.device_kind).startswith("TPU7") else coords
 
 
 def default_device_mesh(shape: tuple[int, ...], devices: tuple[Any, ...]) -> np.ndarray[Any, Any]:
     """The order ``jax.make_mesh`` gives: ``create_device_mesh`` with splitting allowed."""
-    return mesh_utils.create_device_mesh(shape, list(devices), allow_split_physical_axes=True)
+    mesh: np.ndarray[Any, Any] = mesh_utils.create_device_mesh(
+        shape, list(devices), allow_split_physical_axes=True
+    )
+    return mesh
 
 
 def lowered_module(lowered: Any) -> Any:

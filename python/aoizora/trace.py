@@ -7,7 +7,6 @@ row-major mesh order).
 
 from __future__ import annotations
 
-import functools
 import glob
 import hashlib
 import math
@@ -27,12 +26,31 @@ from aoizora.models.registry import Model, Step
 from aoizora.models.rules import Rules, parse_rules
 from aoizora.shardy_check import find_unsupported
 
-SLICES = (
-    *(f"v5e:{s}" for s in "1x1 1x2 1x4 1x8 2x2 2x4 4x2 2x8 4x4 4x8 8x4 8x8 8x16 16x16".split()),
-    *(f"v6e:{s}" for s in "1x1 2x2 2x4 4x2 4x4 4x8 8x4 8x8 8x16 16x16".split()),
-    *(f"v5p:{s}" for s in "2x2x1 2x2x2 2x2x4 2x4x4 4x4x4 4x4x8".split()),
-    *(f"v4:{s}" for s in "2x2x1 2x2x2 2x2x4 2x4x4 4x4x4 4x4x8".split()),
-    *(f"tpu7x:{s}" for s in "2x2x1 2x2x2 2x2x4 2x4x4 4x4x4".split()),
+SLICES = tuple(
+    f"{kind}:{shape}"
+    for kind, shapes in {
+        "v4": ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8"),
+        "v5e": (
+            "1x1",
+            "1x2",
+            "1x4",
+            "1x8",
+            "2x2",
+            "2x4",
+            "4x2",
+            "2x8",
+            "4x4",
+            "4x8",
+            "8x4",
+            "8x8",
+            "8x16",
+            "16x16",
+        ),
+        "v5p": ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8"),
+        "v6e": ("1x1", "2x2", "2x4", "4x2", "4x4", "4x8", "8x4", "8x8", "8x16", "16x16"),
+        "tpu7x": ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4"),
+    }.items()
+    for shape in shapes
 )
 
 
@@ -111,8 +129,10 @@ def make_mesh(candidate: Candidate, slice_name: str, coords: Any = None) -> Mesh
 
 def lower(step: Step, seconds: Seconds) -> Any:
     """Traces and lowers a step; a function from outside is already jitted."""
-    jitted = step.fn if step.jitted else jax.jit(step.fn, out_shardings=step.out_shardings)
-    traced = jitted.trace(*step.args)  # type: ignore[attr-defined]
+    jitted: Any = step.fn
+    if not step.jitted:
+        jitted = jax.jit(step.fn, out_shardings=step.out_shardings)
+    traced = jitted.trace(*step.args)
     seconds.mark("trace")
     lowered = traced.lower()
     seconds.mark("lower")
@@ -185,6 +205,7 @@ def compile_hlo(
     options: Any,
     slice_name: str,
     candidate: Candidate,
+    *,
     coords: Any = None,
     compiler_options: dict[str, Any] | None = None,
     schedule: bool = False,
@@ -231,18 +252,11 @@ def _read_schedule(folder: str) -> str:
         return file.read()
 
 
-@functools.lru_cache(maxsize=32)
-def _fingerprint(model: Model, options: Any) -> str:
+def fingerprint(model: Model, options: Any) -> str:
+    """sha256 of the unsharded program's StableHLO without locations."""
     step = model.build(options, None, (), "all_gather_kv", flash=False)
     text = jaxapi.stablehlo_text(lower(step, Seconds()))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def fingerprint(model: Model, options: Any) -> str:
-    """sha256 of the unsharded program's StableHLO without locations."""
-    if isinstance(options, dict):  # a module:function model, whose options don't hash
-        return _fingerprint.__wrapped__(model, options)
-    return _fingerprint(model, options)
 
 
 def default_mesh_coords(slice_name: str, shape: tuple[int, ...]) -> list[list[int]]:

@@ -109,8 +109,8 @@ def op_compile(request: Request) -> Request:
         options,
         field(request, "slice", str),
         candidate,
-        request.get("device_coords"),
-        field(request, "compiler_options", dict, {}),
+        coords=request.get("device_coords"),
+        compiler_options=field(request, "compiler_options", dict, {}),
         schedule=schedule_out is not None,
     )
     if made.schedule is not None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -115,9 +115,10 @@ class Kernel:
         scale = 1.0 / math.sqrt(q.shape[-1])
         if not self.flash:
             return reference(q, k, v, valid, scale)
-        return jaxapi.flash_with_residuals(
+        out, l_sum, m_max = jaxapi.flash_with_residuals(
             q, k, v, self.segments(q, valid), scale=scale, blocks=self.blocks(q, k)
         )
+        return out, l_sum, m_max
 
 
 def reference(
@@ -171,7 +172,9 @@ class Layout:
         return (jnp.arange(length, dtype=jnp.int32) + start) < self.tokens
 
 
-def _gathered(layout: Layout, kernel: Kernel, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+def _gathered(
+    layout: Layout, kernel: Kernel, q: jax.Array, k: jax.Array, v: jax.Array
+) -> jax.Array:
     """Keys and values of all shards are gathered; [B, H, L local, D] each."""
     if layout.size(layout.ring) > 1:
         k = lax.all_gather(k, layout.ring, axis=2, tiled=True)
@@ -212,55 +215,45 @@ def _ringed(layout: Layout, kernel: Kernel, q: jax.Array, k: jax.Array, v: jax.A
     return (acc / l_sum[..., None]).astype(q.dtype)
 
 
-def _local(
-    layout: Layout,
-    kernel: Kernel,
-    ring: bool,
-    q: jax.Array,
-    k: jax.Array,
-    v: jax.Array,
-) -> jax.Array:
-    """Body of the shard_map: local [B, L, H, D] in and out."""
+def _local(layout: Layout, kernel: Kernel, ring: bool, *qkv: jax.Array) -> jax.Array:
+    """Body of the shard_map: local q, k, v [B, L, H, D] -> [B, L, H, D]."""
     if layout.size(layout.ulysses) > 1:
         # Heads are split further and the sequence of this axis becomes whole.
         split = functools.partial(
             lax.all_to_all, axis_name=layout.ulysses, split_axis=2, concat_axis=1, tiled=True
         )
-        q, k, v = split(q), split(k), split(v)
-    q, k, v = (x.swapaxes(1, 2) for x in (q, k, v))
+        qkv = tuple(split(x) for x in qkv)
+    q, k, v = (x.swapaxes(1, 2) for x in qkv)
     out = (_ringed if ring else _gathered)(layout, kernel, q, k, v).swapaxes(1, 2)
     if layout.size(layout.ulysses) > 1:
         out = lax.all_to_all(out, layout.ulysses, split_axis=1, concat_axis=2, tiled=True)
     return out
 
 
-def layout_for(strategy: str, mesh: Mesh, q_axes: Axes, kv_axes: Axes, tokens: int, length: int) -> (
-    Layout
-):
+def layout_for(strategy: str, base: Layout, q_axes: Axes, kv_axes: Axes) -> Layout:
     """Decides which context axes a strategy uses in which way, or says why it can't."""
-    make = functools.partial(Layout, mesh, tokens, length)
     if strategy == "all_gather_kv":
-        return make(ring=kv_axes)
+        return replace(base, ring=kv_axes)
     if strategy == "head_parallel":
-        if make().size(q_axes + kv_axes) > 1:
+        if base.size(q_axes + kv_axes) > 1:
             raise UserError("illegal: head_parallel needs a sequence that is not sharded")
-        return make()
+        return base
     if q_axes != kv_axes:
         raise UserError(
             f"illegal: {strategy} needs queries and keys sharded alike, "
             f"not {list(q_axes)} and {list(kv_axes)}"
         )
     if strategy == "ulysses":
-        return make(ulysses=q_axes)
+        return replace(base, ulysses=q_axes)
     if strategy == "ring":
-        return make(ring=q_axes)
+        return replace(base, ring=q_axes)
     if strategy == "usp":
         if len(q_axes) != 2:
             raise UserError(
                 "illegal: usp needs activation_length on two mesh axes [ring, ulysses], "
                 f"not {list(q_axes)}"
             )
-        return make(ring=q_axes[:1], ulysses=q_axes[1:])
+        return replace(base, ring=q_axes[:1], ulysses=q_axes[1:])
     raise UserError(f"unknown attention {strategy!r}; known: {', '.join(STRATEGIES)}")
 
 
@@ -275,34 +268,31 @@ def check_heads(heads: int, tensor: int, ulysses: int) -> None:
 
 
 def self_attention(
-    sharder: Sharder,
-    kernel: Kernel,
-    strategy: str,
-    tokens: int,
-    q: jax.Array,
-    k: jax.Array,
-    v: jax.Array,
+    sharder: Sharder, kernel: Kernel, strategy: str, tokens: int, qkv: Local
 ) -> jax.Array:
-    """Attention of a padded sequence to itself: [B, L, H, D] each, ``tokens`` <= L true ones."""
-    q = sharder.annotate("self_attn.q", q, SELF_Q)
-    k = sharder.annotate("self_attn.k", k, SELF_KV)
-    v = sharder.annotate("self_attn.v", v, SELF_KV)
+    """Attention of a padded sequence to itself.
+
+    q, k, v are [B, L, H, D]; the first ``tokens`` <= L are true, later keys are masked.
+    """
+    q = sharder.annotate("self_attn.q", qkv[0], SELF_Q)
+    k = sharder.annotate("self_attn.k", qkv[1], SELF_KV)
+    v = sharder.annotate("self_attn.v", qkv[2], SELF_KV)
     if sharder.mesh is None:
         return _whole(kernel, tokens, q, k, v)
     q_axes, kv_axes = sharder.axes(SELF_Q), sharder.axes(SELF_KV)
-    layout = layout_for(strategy, sharder.mesh, q_axes[1], kv_axes[1], tokens, k.shape[1])
+    base = Layout(sharder.mesh, tokens, k.shape[1])
+    layout = layout_for(strategy, base, q_axes[1], kv_axes[1])
     check_heads(q.shape[2], sharder.size(q_axes[2]), layout.size(layout.ulysses))
     body = functools.partial(_local, layout, kernel, strategy in ("ring", "usp"))
     return _mapped(sharder.mesh, body, sharder.spec(SELF_Q), sharder.spec(SELF_KV))(q, k, v)
 
 
-def cross_attention(
-    sharder: Sharder, kernel: Kernel, name: str, q: jax.Array, k: jax.Array, v: jax.Array
-) -> jax.Array:
-    """Attention of [B, L, H, D] queries to the few, unsharded keys [B, S, H, D] of ``name``.
+def cross_attention(sharder: Sharder, kernel: Kernel, name: str, qkv: Local) -> jax.Array:
+    """Attention of q [B, L, H, D] to the few keys and values [B, S, H, D] of ``name``.
 
     Keys are padded to a multiple of 128 for the flash kernel and the padding is masked.
     """
+    q, k, v = qkv
     tokens = k.shape[1]
     if kernel.flash and tokens % LANES:
         k, v = (jnp.pad(x, ((0, 0), (0, -tokens % LANES), (0, 0), (0, 0))) for x in (k, v))
@@ -316,9 +306,7 @@ def cross_attention(
     return _mapped(sharder.mesh, body, sharder.spec(CROSS_Q), sharder.spec(CROSS_KV))(q, k, v)
 
 
-def _whole(
-    kernel: Kernel, tokens: int, q: jax.Array, k: jax.Array, v: jax.Array
-) -> jax.Array:
+def _whole(kernel: Kernel, tokens: int, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
     """The unsharded program, which every strategy must equal."""
     valid = None if tokens == k.shape[1] else jnp.arange(k.shape[1]) < tokens
     return kernel(q.swapaxes(1, 2), k.swapaxes(1, 2), v.swapaxes(1, 2), valid).swapaxes(1, 2)
@@ -331,6 +319,7 @@ def _mapped(
     kv_spec: PartitionSpec,
 ) -> Callable[..., jax.Array]:
     """shard_map of ``body`` over the whole mesh."""
-    return jax.shard_map(
+    mapped: Callable[..., jax.Array] = jax.shard_map(
         body, mesh=mesh, in_specs=(q_spec, kv_spec, kv_spec), out_specs=q_spec, check_vma=False
     )
+    return mapped

@@ -69,7 +69,9 @@ class Step:
 class Model(Protocol):
     """What trace.py needs from a model."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name it was asked for by."""
 
     def options(self, raw: dict[str, Any]) -> Any:
         """Checks and completes the options."""
@@ -266,9 +268,10 @@ def axis_sizes(tensors: list[Tensor]) -> dict[str, list[int]]:
     for tensor in tensors:
         for axis, size in zip(tensor.axes, tensor.shape, strict=True):
             # A rule for the broader name decides for this one too, so its size counts there.
-            while axis is not None:
-                sizes.setdefault(axis, set()).add(size)
-                axis = FALLBACK.get(axis)
+            name = axis
+            while name is not None:
+                sizes.setdefault(name, set()).add(size)
+                name = FALLBACK.get(name)
     return {axis: sorted(sizes[axis]) for axis in sorted(sizes)}
 
 

@@ -10,7 +10,6 @@ D head dimension.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from aoizora.models.attention import LANES, Kernel, cross_attention, self_attention
+from aoizora.models.attention import Kernel, cross_attention, self_attention
 from aoizora.models.rules import Sharder
 from aoizora.models.wan_params import Params, WanConfig
 
@@ -168,16 +167,14 @@ def _heads(cfg: WanConfig, x: jax.Array) -> jax.Array:
     return x.reshape(*x.shape[:-1], cfg.heads, cfg.head_dim)
 
 
-def self_block(
-    run: Run, p: Params, x: jax.Array, rotary: tuple[jax.Array, jax.Array]
-) -> jax.Array:
+def self_block(run: Run, p: Params, x: jax.Array, rotary: tuple[jax.Array, jax.Array]) -> jax.Array:
     """Self-attention with RMS-normed, rotated q and k: [B, L, C] -> [B, L, C]."""
     cfg = run.cfg
     q = rms_norm(linear(p["to_q"], x), p["norm_q"]["scale"], cfg.eps)
     k = rms_norm(linear(p["to_k"], x), p["norm_k"]["scale"], cfg.eps)
     q, k, v = (_heads(cfg, y) for y in (q, k, linear(p["to_v"], x)))
     q, k = (apply_rotary(y, *rotary) for y in (q, k))
-    out = self_attention(run.sharder, run.kernel, run.attention, run.grid.tokens, q, k, v)
+    out = self_attention(run.sharder, run.kernel, run.attention, run.grid.tokens, (q, k, v))
     return linear(p["to_out"], out.reshape(x.shape))
 
 
@@ -189,12 +186,12 @@ def cross_block(
     q = _heads(cfg, rms_norm(linear(p["to_q"], x), p["norm_q"]["scale"], cfg.eps))
     k = _heads(cfg, rms_norm(linear(p["to_k"], text), p["norm_k"]["scale"], cfg.eps))
     v = _heads(cfg, linear(p["to_v"], text))
-    out = cross_attention(run.sharder, run.kernel, "text", q, k, v)
+    out = cross_attention(run.sharder, run.kernel, "text", (q, k, v))
     if image is not None:
         k = rms_norm(linear(p["add_k_proj"], image), p["norm_added_k"]["scale"], cfg.eps)
         v = linear(p["add_v_proj"], image)
         k, v = _heads(cfg, k), _heads(cfg, v)
-        out = out + cross_attention(run.sharder, run.kernel, "image", q, k, v)
+        out = out + cross_attention(run.sharder, run.kernel, "image", (q, k, v))
     return linear(p["to_out"], out.reshape(x.shape))
 
 
@@ -255,23 +252,22 @@ def _rotary(run: Run) -> tuple[jax.Array, jax.Array]:
     return cos, sin
 
 
-def forward_tokens(
-    run: Run,
-    params: Params,
-    latents: jax.Array,
-    timestep: jax.Array,
-    text: jax.Array,
-    image: jax.Array | None = None,
-) -> jax.Array:
-    """All of the network up to the patches of the noise: [B, L, patch volume * out channels]."""
+def forward_tokens(run: Run, params: Params, inputs: tuple[jax.Array, ...]) -> jax.Array:
+    """All of the network up to the patches of the noise: [B, L, patch volume * out channels].
+
+    ``inputs``: latents [B, channels, T, Y, X], timestep [B], text [B, 512, text width] and, for
+    I2V, image [B, image tokens, image width].
+    """
+    latents, timestep, text, *images = inputs
     cfg, cond = run.cfg, params["condition_embedder"]
     x = embed(run, params, latents.astype(cfg.dtype))
     temb, six = time_embedding(cfg, cond, timestep)
     six = run.sharder.annotate("modulation", six, ("activation_batch", None, "activation_embed"))
     text = text_embedding(cond["text_embedder"], text.astype(cfg.dtype))
     text = run.sharder.annotate("text", text, TEXT)
-    if image is not None:
-        image = image_embedding(cond["image_embedder"], image.astype(cfg.dtype))
+    image = None
+    if images:
+        image = image_embedding(cond["image_embedder"], images[0].astype(cfg.dtype))
         image = run.sharder.annotate("image", image, TEXT)
     conditions = (six, text, image, _rotary(run))
 
@@ -282,9 +278,7 @@ def forward_tokens(
     mods = params["scale_shift_table"].astype(jnp.float32)[None] + temb[:, None]
     x = (layer_norm(x, cfg.eps) * (1 + mods[:, 1:]) + mods[:, :1]).astype(cfg.dtype)
     x = linear(params["proj_out"], x)
-    return run.sharder.annotate(
-        "noise.patches", x, ("activation_batch", "activation_length", None)
-    )
+    return run.sharder.annotate("noise.patches", x, ("activation_batch", "activation_length", None))
 
 
 def _finish(run: Run, x: jax.Array, batch: bool) -> jax.Array:
@@ -294,19 +288,17 @@ def _finish(run: Run, x: jax.Array, batch: bool) -> jax.Array:
 
 def forward(run: Run, params: Params, *inputs: jax.Array) -> jax.Array:
     """diffusers' forward: latents, timestep, text [, image] -> noise [B, channels, T, Y, X]."""
-    return _finish(run, forward_tokens(run, params, *inputs), batch=True)
+    return _finish(run, forward_tokens(run, params, inputs), batch=True)
 
 
-def guided_step(
-    run: Run, guidance: float, params: Params, latents: jax.Array, timestep: jax.Array, *cond: Any
-) -> jax.Array:
+def guided_step(run: Run, guidance: float, params: Params, *inputs: jax.Array) -> jax.Array:
     """One classifier-free-guided evaluation, both halves as one batch.
 
     latents [b, ...] and timestep [b] are doubled here; text and image come as [2b, ...] with the
     unconditional half first. Returns noise [b, channels, T, Y, X].
     """
-    twice = functools.partial(_double, run)
-    x = forward_tokens(run, params, twice(latents), twice(timestep), *cond)
+    latents, timestep, *cond = inputs
+    x = forward_tokens(run, params, (_double(latents), _double(timestep), *cond))
     # A weighted sum over the halves, before the gather: the halves may live on different chips.
     halves = x.reshape(2, x.shape[0] // 2, *x.shape[1:]).astype(jnp.float32)
     weights = jnp.asarray([1.0 - guidance, guidance], jnp.float32)
@@ -315,8 +307,5 @@ def guided_step(
     return _finish(run, x, batch=False)
 
 
-def _double(run: Run, x: jax.Array) -> jax.Array:
+def _double(x: jax.Array) -> jax.Array:
     return jnp.broadcast_to(x[None], (2, *x.shape)).reshape(2 * x.shape[0], *x.shape[1:])
-
-
-__all__ = ["LANES", "Grid", "Run", "forward", "guided_step", "make_grid"]
