@@ -113,7 +113,7 @@ UnitSchedule Expander::expand(const Collective& collective, std::span<const Chip
       if (group[0] == group[1]) {
         return {{}, "nothing"};
       }
-      UnitPhase phase{{{group[0], group[1], 1.0}}, 1, path_latency(group[0], group[1])};
+      UnitPhase phase{{{group[0], group[1], 1.0, -1}}, 1, path_latency(group[0], group[1])};
       return {{std::move(phase)}, "permute"};
     }
   }
@@ -123,11 +123,15 @@ UnitSchedule Expander::expand(const Collective& collective, std::span<const Chip
 void Expander::add_ring(std::span<const Chip> order, double share, bool both, UnitPhase& phase) const {
   const std::size_t n = order.size();
   const bool split = both && n > 2;  // two chips have one edge, whatever the direction
+  const auto first = static_cast<std::int32_t>(phase.flows.size());
+  const std::int32_t stride = split ? 2 : 1;
   for (std::size_t i = 0; i < n; ++i) {
     const Chip next = order[(i + 1) % n];
-    phase.flows.push_back({order[i], next, split ? share / 2 : share});
+    const auto before = static_cast<std::int32_t>((i + n - 1) % n);
+    const auto beyond = static_cast<std::int32_t>((i + 1) % n);
+    phase.flows.push_back({order[i], next, split ? share / 2 : share, first + stride * before});
     if (split) {
-      phase.flows.push_back({next, order[i], share / 2});
+      phase.flows.push_back({next, order[i], share / 2, first + stride * beyond + 1});
     }
   }
 }
@@ -228,7 +232,7 @@ UnitSchedule Expander::exchange(const Collective& collective, std::span<const Ch
       if (i == j || share == 0) {
         continue;
       }
-      phase.flows.push_back({group[i], group[j], share});
+      phase.flows.push_back({group[i], group[j], share, -1});
       phase.hop_latency = std::max(phase.hop_latency, path_latency(group[i], group[j]));
     }
   }
@@ -262,7 +266,7 @@ UnitSchedule Expander::broadcast(const Collective& collective, std::span<const C
         }
       }
     }
-    phase.flows.push_back({group[parent], group[child], 1.0});
+    phase.flows.push_back({group[parent], group[child], 1.0, -1});
     reached[child] = reached[parent] + path_latency(group[parent], group[child]);
     depth[child] = depth[parent] + 1;
     phase.steps = std::max(phase.steps, depth[child]);

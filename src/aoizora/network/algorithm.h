@@ -22,7 +22,8 @@ namespace aoizora::network {
 struct UnitFlow {
   Chip from;
   Chip to;
-  double share = 0;  // of Collective::bytes (ragged all-to-all: bytes)
+  double share = 0;         // of Collective::bytes (ragged all-to-all: bytes)
+  std::int32_t after = -1;  // see Flow::after; within this group and phase
 };
 
 struct UnitPhase {
