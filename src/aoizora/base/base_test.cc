@@ -7,6 +7,8 @@
 
 #include "aoizora/base/error.h"
 #include "aoizora/base/file.h"
+#include "aoizora/base/interrupt.h"
+#include "aoizora/base/json.h"
 #include "aoizora/base/parallel.h"
 #include "aoizora/base/random.h"
 #include "aoizora/base/units.h"
@@ -92,6 +94,46 @@ TEST_F(FileTest, BadFilesAreTheUsersError) {
 TEST(Hash, Sha256OfAbc) {
   // FIPS 180-2, appendix B.1.
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(JsonText, ErrorsNameThePlace) {
+  EXPECT_EQ(message_of([] { parse_json("{\n  \"a\": }", "p.json"); }), "p.json:2:8: error: this is not JSON");
+  EXPECT_THAT(message_of([] { parse_json(std::string(300, '['), "p.json"); }), HasSubstr("p.json:1:201"));
+  EXPECT_THAT(message_of([] { parse_json("[1e400]", "p.json"); }), HasSubstr("number is too large"));
+  const Json value = parse_json(R"({"a": [1, "x", 2.5, 18446744073709551615]})", "p.json");
+  const JsonView list = JsonView(value, "p.json").at("a");
+  EXPECT_EQ(message_of([&] { list.items()[1].integer(); }), "p.json.a[1]: expected an integer, found \"x\"");
+  EXPECT_THAT(message_of([&] { list.items()[3].integer(); }), HasSubstr("below 2^63"));
+  EXPECT_THAT(message_of([&] { JsonView(value, "p").at("b"); }), HasSubstr("`b` is missing"));
+}
+
+TEST(JsonText, CanonicalFormDoesNotDependOnMemberOrder) {
+  EXPECT_EQ(canonical_json(Json::parse(R"({"b":1,"a":{"d":2,"c":3}})")),
+            canonical_json(Json::parse(R"({"a":{"c":3,"d":2},"b":1})")));
+  EXPECT_NE(canonical_json(Json::parse("[1,2]")), canonical_json(Json::parse("[2,1]")));
+}
+
+TEST(Interrupt, SignalRequestsAndOldHandlerComesBack) {
+  Cancel cancel;
+  {
+    const InterruptScope scope(cancel);
+    EXPECT_FALSE(cancel.requested());
+    std::raise(SIGINT);
+    EXPECT_TRUE(cancel.requested());
+    EXPECT_THROW(InterruptScope second(cancel), InternalError);
+  }
+  struct sigaction now{};
+  sigaction(SIGINT, nullptr, &now);
+  EXPECT_EQ(now.sa_handler, SIG_DFL);
 }
 
 }  // namespace

@@ -7,13 +7,11 @@
 
 #include "aoizora/base/cancel.h"
 #include "aoizora/simulate/replay.h"
+#include "aoizora/topology/mesh.h"
 
 namespace aoizora::place {
 
-struct LogicalMesh {
-  std::vector<std::string> axes;
-  std::vector<std::int32_t> shape;
-};
+using topology::LogicalMesh;
 
 struct Options {
   std::uint64_t seed = 0;

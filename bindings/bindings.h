@@ -1,0 +1,13 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+/// One function per folder of src/aoizora; each lives in bindings/FOLDER.cc and holds no logic.
+/// Everything crosses as strings (JSON or text), so that the Python side needs no mirror of the C++ types.
+namespace aoizora::bindings {
+
+namespace nb = nanobind;
+
+void bind_base(nb::module_& module);
+
+}  // namespace aoizora::bindings

@@ -1,0 +1,7 @@
+#include "bindings.h"
+
+NB_MODULE(_core, module) {
+  using namespace aoizora::bindings;
+  module.doc() = "The C++ core of AoiZora. JSON in, JSON out; see the headers in src/aoizora.";
+  bind_base(module);
+}

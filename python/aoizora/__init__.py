@@ -1,0 +1,1 @@
+"""AoiZora: sharding and chip placement of diffusion transformers on TPU slices."""
