@@ -35,9 +35,6 @@ bool wants_nd(const Collective& collective, const GroupGrid& grid) {
   return true;
 }
 
-/// `UniDirection...{colors:1}` uses one direction; two colours, and every other strategy, use both.
-bool both_directions(const AlgorithmHint& hint) { return !(says(hint, "UniDirection") && hint.colors == 1); }
-
 /// A one-direction colour goes all the way round, n-1 steps. `StrategyRing` sends whole shards both ways at
 /// once, so half as many (the scaling book's hops X/2).
 std::int32_t ring_steps(const AlgorithmHint& hint, std::size_t n) {
@@ -54,6 +51,11 @@ UnitSchedule doubled(UnitSchedule schedule) {
 }
 
 }  // namespace
+
+// `UniDirection...{colors:1}` uses one direction; two colours, and every other strategy, use both.
+bool uses_both_directions(const AlgorithmHint& hint) {
+  return !(says(hint, "UniDirection") && hint.colors == 1);
+}
 
 std::string_view kind_name(Kind kind) {
   switch (kind) {
@@ -159,7 +161,7 @@ double Expander::chain_latency(std::span<const Chip> order, std::size_t edges) c
 UnitSchedule Expander::ring(const Collective& collective, std::span<const Chip> group) const {
   const std::vector<Chip> order = order_of(collective, group);
   const std::size_t n = order.size();
-  const bool both = both_directions(collective.hint);
+  const bool both = uses_both_directions(collective.hint);
   UnitPhase phase;
   phase.steps = ring_steps(collective.hint, n);
   phase.hop_latency = chain_latency(order, static_cast<std::size_t>(phase.steps));
@@ -179,7 +181,7 @@ UnitSchedule Expander::nd_ring(const Collective& collective, std::span<const Chi
   const std::size_t dims = grid.free.size();
   const std::size_t rotations = collective.hint.colors == 1 ? 1 : dims;
   const double shard = 1.0 / static_cast<double>(group.size()) / static_cast<double>(rotations);
-  const bool both = both_directions(collective.hint);
+  const bool both = uses_both_directions(collective.hint);
 
   UnitSchedule gather{{}, ""};
   for (std::size_t p = 0; p < dims; ++p) {

@@ -37,6 +37,9 @@ struct UnitSchedule {
   std::string algorithm;
 };
 
+/// Whether a ring under this hint sends both ways round.
+bool uses_both_directions(const AlgorithmHint& hint);
+
 class Expander {
  public:
   /// `latencies` is per link, µs. Keeps references.
