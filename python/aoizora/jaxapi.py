@@ -30,6 +30,10 @@ SHARDY_PIPELINE = (
 )
 
 
+# libtpu's compile-only v4 has no megacore: each of the two cores is a device of its own.
+TWO_DEVICES_PER_CHIP = ("TPU v4", "TPU7x")
+
+
 @functools.lru_cache(maxsize=8)
 def tpu_devices(topology_name: str) -> tuple[Any, ...]:
     """Compile-only TPU devices of a slice, in the compiler's default order."""
@@ -41,7 +45,7 @@ def device_coords(device: Any) -> tuple[int, ...]:
     """Chip coordinates of a device, with the core appended where a chip has several devices."""
     coords = tuple(int(c) for c in device.coords)
     core = int(getattr(device, "core_on_chip", 0))
-    return (*coords, core) if str(device.device_kind).startswith("TPU7") else coords
+    return (*coords, core) if device.device_kind in TWO_DEVICES_PER_CHIP else coords
 
 
 def default_device_mesh(shape: tuple[int, ...], devices: tuple[Any, ...]) -> np.ndarray[Any, Any]:

@@ -39,8 +39,9 @@ def test_device_coords() -> None:
     assert coords == {(x, y, 0) for x in range(2) for y in range(4)}
 
 
-def test_device_coords_of_a_chip_with_two_devices() -> None:
-    coords = {jaxapi.device_coords(d) for d in jaxapi.tpu_devices("tpu7x:2x2x1")}
+@pytest.mark.parametrize("name", ["tpu7x:2x2x1", "v4:2x2x1"])
+def test_device_coords_of_a_chip_with_two_devices(name: str) -> None:
+    coords = {jaxapi.device_coords(d) for d in jaxapi.tpu_devices(name)}
     assert coords == {(x, y, 0, c) for x in range(2) for y in range(2) for c in range(2)}
 
 
