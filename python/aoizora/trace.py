@@ -24,7 +24,7 @@ from aoizora import jaxapi
 from aoizora.errors import CompilerError, UnsupportedError, UserError
 from aoizora.models.registry import Model, Step
 from aoizora.models.rules import Rules, parse_rules
-from aoizora.shardy_check import find_unsupported
+from aoizora.shardy_check import find_problems
 
 SLICES = tuple(
     f"{kind}:{shape}"
@@ -164,7 +164,7 @@ def local_program(
     # Stopping between the passes costs nothing and is the only place where what Shardy would
     # get wrong can be seen: shardings are final, shapes still global.
     jaxapi.run_passes(module, (propagate, rest[0]))
-    problems = find_unsupported(module)
+    problems = find_problems(jaxapi.sharded_ops(module))
     if problems:
         raise UnsupportedError("Shardy can't make this local: " + "; ".join(problems[:3]))
     jaxapi.run_passes(module, tuple(rest[1:]))
