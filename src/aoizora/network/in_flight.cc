@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "aoizora/base/error.h"
 
@@ -49,7 +50,7 @@ std::int32_t InFlight::start(const Schedule& schedule, Micros now) {
   refresh();
   now_ = std::max(now_, now.value);
   const auto run = static_cast<std::int32_t>(runs_.size());
-  runs_.push_back({&schedule, 0, 0});
+  runs_.push_back({&schedule});
   if (schedule.phases.empty()) {
     pending_.push_back({run, now});
   } else {
@@ -59,14 +60,36 @@ std::int32_t InFlight::start(const Schedule& schedule, Micros now) {
 }
 
 void InFlight::begin_phase(std::int32_t run, double now) {
-  const Phase& phase = runs_[at(run)].schedule->phases[runs_[at(run)].phase];
-  push({now + phase.latency.value, -1, run, 0});
+  Run& state = runs_[at(run)];
+  const std::vector<Flow>& flows = state.schedule->phases[state.phase].flows;
+  state.began = now;
+  state.begun = 0;
+  state.order.resize(flows.size());
+  std::iota(state.order.begin(), state.order.end(), 0);
+  const auto earlier = [&](std::int32_t a, std::int32_t b) {
+    return flows[at(a)].latency < flows[at(b)].latency;
+  };
+  if (!std::is_sorted(state.order.begin(), state.order.end(), earlier)) {
+    std::stable_sort(state.order.begin(), state.order.end(), earlier);
+  }
+  state.waiting = static_cast<std::int32_t>(flows.size());
+  const double first = flows.empty() ? 0.0 : flows[at(state.order.front())].latency.value;
+  push({now + first, -1, run, 0});
 }
 
+/// Begins the flows whose latency is over, and arranges for the next ones.
 void InFlight::begin_flows(std::int32_t run, double now) {
   Run& state = runs_[at(run)];
-  for (const Flow& flow : state.schedule->phases[state.phase].flows) {
+  const std::vector<Flow>& flows = state.schedule->phases[state.phase].flows;
+  for (; state.begun < flows.size(); ++state.begun) {
+    const Flow& flow = flows[at(state.order[state.begun])];
+    const double begins = state.began + flow.latency.value;
+    if (begins > now * (1 + kTogether)) {
+      push({begins, -1, run, 0});
+      return;
+    }
     if (flow.bytes <= 0 || flow.route.empty()) {
+      --state.waiting;
       continue;
     }
     const std::int32_t id = share_.add(flow.route);
@@ -75,7 +98,6 @@ void InFlight::begin_flows(std::int32_t run, double now) {
     }
     Active& added = active_[at(id)];
     added = {run, flow.bytes, now, 0, added.version + 1};
-    ++state.active;
     changed_ = true;
   }
 }
@@ -95,7 +117,7 @@ void InFlight::end_flow(std::int32_t flow, double now, std::vector<Finished>& fi
   ++active_[at(flow)].version;
   share_.remove(flow);
   changed_ = true;
-  if (--runs_[at(run)].active == 0) {
+  if (--runs_[at(run)].waiting == 0) {
     end_phase(run, now, finished);
   }
 }
@@ -147,7 +169,7 @@ void InFlight::advance(Micros until, std::vector<Finished>& finished) {
         end_flow(event.flow, now_, finished);
       } else {
         begin_flows(event.run, now_);
-        if (runs_[at(event.run)].active == 0) {
+        if (runs_[at(event.run)].waiting == 0) {
           end_phase(event.run, now_, finished);
         }
       }

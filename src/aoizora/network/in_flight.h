@@ -10,8 +10,8 @@
 namespace aoizora::network {
 
 /// Collectives in flight at once (N4): each runs its phases in turn, and the flows of all phases that are
-/// active share the links max-min fairly, anew whenever a flow begins or ends. A phase is its latency, during
-/// which it takes no bandwidth, then its flows.
+/// active share the links max-min fairly, anew whenever a flow begins or ends. A flow takes no bandwidth
+/// during its latency; a phase is over with its last flow.
 class InFlight {
  public:
   /// Keeps a reference to the capacities, as Model::capacities returns them.
@@ -36,7 +36,10 @@ class InFlight {
   struct Run {
     const Schedule* schedule = nullptr;
     std::size_t phase = 0;
-    std::int32_t active = 0;  // flows of the phase not yet through
+    std::int32_t waiting = 0;           // flows of the phase not yet through
+    double began = 0;                   // µs: the phase
+    std::vector<std::int32_t> order{};  // flows of the phase by latency
+    std::size_t begun = 0;              // how many of `order` move or are through
   };
   struct Active {
     std::int32_t run = 0;
@@ -47,7 +50,7 @@ class InFlight {
   };
   struct Event {
     double at = 0;
-    std::int32_t flow = -1;  // -1: the flows of `run`'s phase begin
+    std::int32_t flow = -1;  // -1: the next flows of `run`'s phase begin
     std::int32_t run = 0;
     std::uint32_t version = 0;
     friend auto operator<=>(const Event&, const Event&) = default;

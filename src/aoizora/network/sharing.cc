@@ -22,7 +22,12 @@ FairShare::FairShare(std::span<const double> capacity) : links_(capacity.size())
   }
 }
 
-void FairShare::touch(std::int32_t link) { touched_.push_back(link); }
+void FairShare::touch(LinkState& link, std::int32_t id) {
+  if (link.seen != epoch_) {
+    link.seen = epoch_;
+    component_.push_back(id);
+  }
+}
 
 std::int32_t FairShare::add(std::span<const std::pair<Link, double>> route) {
   std::int32_t id = 0;
@@ -36,16 +41,23 @@ std::int32_t FairShare::add(std::span<const std::pair<Link, double>> route) {
   Flow& flow = flows_[at(id)];
   flow.alive = true;
   flow.rate = kUnlimited;
-  flow.route.clear();
-  for (const auto& [link, share] : route) {
-    std::vector<OnLink>& list = links_[link.at()].flows;
-    flow.route.push_back({link.value, static_cast<std::int32_t>(list.size()), share});
-    list.push_back({id, static_cast<std::int32_t>(flow.route.size()) - 1});
-    touch(link.value);
+  flow.count = static_cast<std::int32_t>(route.size());
+  if (flow.count > flow.room) {
+    flow.first = static_cast<std::int32_t>(steps_.size());
+    flow.room = flow.count;
+    steps_.resize(steps_.size() + route.size());
+  }
+  for (std::int32_t i = 0; i < flow.count; ++i) {
+    const auto& [link, share] = route[at(i)];
+    LinkState& state = links_[link.at()];
+    steps_[at(flow.first + i)] = {link.value, static_cast<std::int32_t>(state.flows.size()), share};
+    state.flows.push_back({id, i});
+    touch(state, link.value);
   }
   if (route.empty()) {
     unrouted_.push_back(id);
   }
+  from_level_ = 0;
   return id;
 }
 
@@ -53,67 +65,69 @@ void FairShare::remove(std::int32_t id) {
   Flow& flow = flows_[at(id)];
   AOIZORA_CHECK(flow.alive, "flow {} was removed before", id);
   flow.alive = false;
+  from_level_ = std::min(from_level_, flow.rate);
   // The last entry of each list takes the place of the one that goes.
-  for (const Step& step : flow.route) {
-    std::vector<OnLink>& list = links_[at(step.link)].flows;
-    const OnLink last = list.back();
-    list[at(step.position)] = last;
-    flows_[at(last.flow)].route[at(last.step)].position = step.position;
-    list.pop_back();
-    touch(step.link);
+  for (std::int32_t i = 0; i < flow.count; ++i) {
+    const Step& step = steps_[at(flow.first + i)];
+    LinkState& state = links_[at(step.link)];
+    const OnLink last = state.flows.back();
+    state.flows[at(step.position)] = last;
+    steps_[at(flows_[at(last.flow)].first + last.step)].position = step.position;
+    state.flows.pop_back();
+    touch(state, step.link);
   }
   free_.push_back(id);
 }
 
 void FairShare::clear() {
-  for (std::size_t id = 0; id < flows_.size(); ++id) {
-    if (flows_[id].alive) {
-      remove(static_cast<std::int32_t>(id));
-    }
+  for (LinkState& link : links_) {
+    link.flows.clear();
   }
-  touched_.clear();
+  flows_.clear();
+  steps_.clear();
+  free_.clear();
+  component_.clear();
   unrouted_.clear();
+  from_level_ = kEverything;
+  ++epoch_;
 }
 
-/// Everything connected to a touched link.
+/// From the touched links, everything connected to them through flows that are to be filled.
 void FairShare::collect() {
-  ++epoch_;
-  component_.clear();
-  const auto visit = [&](std::int32_t link) {
-    if (links_[at(link)].seen != epoch_) {
-      links_[at(link)].seen = epoch_;
-      component_.push_back(link);
-    }
-  };
-  for (const std::int32_t link : touched_) {
-    visit(link);
-  }
-  touched_.clear();
+  // Rates that are equal but for rounding belong to one level.
+  const double from = from_level_ * (1 - 1e-12);
   for (std::size_t head = 0; head < component_.size(); ++head) {
     LinkState& link = links_[at(component_[head])];
     link.left = link.capacity;
     link.weight = 0;
-    link.rising = static_cast<std::int32_t>(link.flows.size());
+    link.rising = 0;
     for (const OnLink& entry : link.flows) {
       Flow& flow = flows_[at(entry.flow)];
-      link.weight += flow.route[at(entry.step)].share;
+      const double share = steps_[at(flow.first + entry.step)].share;
       if (flow.seen != epoch_) {
+        if (flow.rate < from) {
+          link.left -= share * flow.rate;
+          continue;
+        }
         flow.seen = epoch_;
-        flow.fixed = false;
+        flow.rising = true;
         changed_.push_back(entry.flow);
-        for (const Step& step : flow.route) {
-          visit(step.link);
+        for (std::int32_t i = 0; i < flow.count; ++i) {
+          const std::int32_t other = steps_[at(flow.first + i)].link;
+          touch(links_[at(other)], other);
         }
       }
+      link.weight += share;
+      ++link.rising;
     }
   }
 }
 
-void FairShare::fix(std::int32_t id, double level) {
-  Flow& flow = flows_[at(id)];
+void FairShare::fix(Flow& flow, double level) {
   flow.rate = level;
-  flow.fixed = true;
-  for (const Step& step : flow.route) {
+  flow.rising = false;
+  for (std::int32_t i = 0; i < flow.count; ++i) {
+    const Step& step = steps_[at(flow.first + i)];
     LinkState& link = links_[at(step.link)];
     link.left -= level * step.share;
     link.weight -= step.share;
@@ -145,8 +159,9 @@ void FairShare::fill() {
       continue;
     }
     for (const OnLink& entry : link.flows) {
-      if (!flows_[at(entry.flow)].fixed) {
-        fix(entry.flow, level);
+      Flow& flow = flows_[at(entry.flow)];
+      if (flow.seen == epoch_ && flow.rising) {
+        fix(flow, level);
       }
     }
   }
@@ -158,6 +173,9 @@ std::span<const std::int32_t> FairShare::update() {
   fill();
   changed_.insert(changed_.end(), unrouted_.begin(), unrouted_.end());
   unrouted_.clear();
+  component_.clear();
+  from_level_ = kEverything;
+  ++epoch_;
   return changed_;
 }
 

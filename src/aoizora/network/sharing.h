@@ -14,10 +14,14 @@ namespace aoizora::network {
 /// Progressive filling (Bertsekas & Gallager 1992, 6.5.2): all rates rise together; when a link is full, the
 /// flows over it keep their rate and the others rise on. A flow takes share * rate of each link of its route.
 ///
-/// Incremental: a flow that comes or goes can change only the rates of flows that it is connected to through
-/// shared links; update() fills those anew and no others. The filling itself costs O(I log L) for I entries
-/// in the routes: a link's level (capacity left / share of flows still rising) never falls, so a heap with
-/// stale keys finds the next full link. The plain algorithm it is tested against is in sharing_test.cc.
+/// Incremental in two ways. A flow that comes or goes can change only the rates of flows that it is connected
+/// to through shared links. And one that goes had its rate r because no link of its route was full below r:
+/// up to r the filling runs as before, so only rates of r and more are filled anew. Flows of equal size end
+/// fastest first, so that is often a small part.
+///
+/// The filling itself costs O(I log L) for I entries in the routes: a link's level (capacity left / share of
+/// flows still rising) never falls, so a heap with stale keys finds the next full link. The plain algorithm
+/// it is tested against is in sharing_test.cc.
 class FairShare {
  public:
   /// capacity[l] in bytes/µs, above zero.
@@ -41,11 +45,13 @@ class FairShare {
     double share = 0;
   };
   struct Flow {
-    std::vector<Step> route;
-    double rate = 0;
-    bool fixed = false;
+    std::int32_t first = 0;  // into steps_
+    std::int32_t count = 0;
+    std::int32_t room = 0;  // steps that fit at `first`
+    bool rising = false;
     bool alive = false;
     std::uint32_t seen = 0;
+    double rate = 0;
   };
   struct OnLink {
     std::int32_t flow = 0;
@@ -60,20 +66,23 @@ class FairShare {
     std::vector<OnLink> flows;
   };
 
-  void touch(std::int32_t link);
+  void touch(LinkState& link, std::int32_t id);
   void collect();
   void fill();
-  void fix(std::int32_t flow, double level);
+  void fix(Flow& flow, double level);
 
   std::vector<LinkState> links_;
   std::vector<Flow> flows_;
+  std::vector<Step> steps_;
   std::vector<std::int32_t> free_;
-  std::vector<std::int32_t> touched_;    // links
   std::vector<std::int32_t> component_;  // links to fill
   std::vector<std::int32_t> changed_;    // flows to fill
   std::vector<std::int32_t> unrouted_;
   std::vector<std::pair<double, std::int32_t>> heap_;
-  std::uint32_t epoch_ = 0;
+  double from_level_ = kEverything;  // rates below stay
+  std::uint32_t epoch_ = 1;          // links and flows of the next update() carry it
+
+  static constexpr double kEverything = 1e300;
 };
 
 }  // namespace aoizora::network
