@@ -22,7 +22,8 @@ FairShare::FairShare(std::span<const double> capacity) : links_(capacity.size())
   }
 }
 
-void FairShare::touch(LinkState& link, std::int32_t id) {
+void FairShare::touch(std::int32_t id) {
+  LinkState& link = links_[at(id)];
   if (link.seen != epoch_) {
     link.seen = epoch_;
     component_.push_back(id);
@@ -50,14 +51,14 @@ std::int32_t FairShare::add(std::span<const std::pair<Link, double>> route) {
   for (std::int32_t i = 0; i < flow.count; ++i) {
     const auto& [link, share] = route[at(i)];
     LinkState& state = links_[link.at()];
-    steps_[at(flow.first + i)] = {link.value, static_cast<std::int32_t>(state.flows.size()), share};
-    state.flows.push_back({id, i});
-    touch(state, link.value);
+    steps_[at(flow.first + i)] = {link.value, share};
+    state.flows.push_back({id, share, 0});
+    touch(link.value);
   }
   if (route.empty()) {
     unrouted_.push_back(id);
   }
-  from_level_ = 0;
+  added_ = true;
   return id;
 }
 
@@ -66,17 +67,10 @@ void FairShare::remove(std::int32_t id) {
   AOIZORA_CHECK(flow.alive, "flow {} was removed before", id);
   flow.alive = false;
   from_level_ = std::min(from_level_, flow.rate);
-  // The last entry of each list takes the place of the one that goes.
   for (std::int32_t i = 0; i < flow.count; ++i) {
-    const Step& step = steps_[at(flow.first + i)];
-    LinkState& state = links_[at(step.link)];
-    const OnLink last = state.flows.back();
-    state.flows[at(step.position)] = last;
-    steps_[at(flows_[at(last.flow)].first + last.step)].position = step.position;
-    state.flows.pop_back();
-    touch(state, step.link);
+    touch(steps_[at(flow.first + i)].link);
   }
-  free_.push_back(id);
+  removed_.push_back(id);
 }
 
 void FairShare::clear() {
@@ -86,50 +80,73 @@ void FairShare::clear() {
   flows_.clear();
   steps_.clear();
   free_.clear();
+  removed_.clear();
   component_.clear();
   unrouted_.clear();
   from_level_ = kEverything;
+  added_ = false;
   ++epoch_;
 }
 
-/// From the touched links, everything connected to them through flows that are to be filled.
+/// The level at which a link is full once new flows rise too: they stand at the end of its list, without a
+/// rate. Old flows keep theirs up to there. Infinite where no flow is new.
+double FairShare::full_level(const LinkState& link) const {
+  double weight = 0;
+  std::size_t i = link.flows.size();
+  for (; i > 0; --i) {
+    const OnLink& entry = link.flows[i - 1];
+    const double rate = flows_[at(entry.flow)].rate;
+    if (weight == 0 && rate != kUnlimited) {
+      return kUnlimited;
+    }
+    if (rate != kUnlimited && (link.capacity - entry.used) >= rate * weight) {
+      return (link.capacity - entry.used) / weight;
+    }
+    weight += entry.share;
+  }
+  return weight > 0 ? link.capacity / weight : kUnlimited;
+}
+
+/// From the touched links, everything connected to them through flows that are to be filled. A removed flow
+/// is among those to be filled, and only dropped.
 void FairShare::collect() {
   // Rates that are equal but for rounding belong to one level.
-  const double from = from_level_ * (1 - 1e-12);
+  const double from = from_level_ * (1 - 1e-9);
   for (std::size_t head = 0; head < component_.size(); ++head) {
     LinkState& link = links_[at(component_[head])];
-    link.left = link.capacity;
     link.weight = 0;
-    link.rising = 0;
-    for (const OnLink& entry : link.flows) {
+    link.filling.clear();
+    while (!link.flows.empty() && flows_[at(link.flows.back().flow)].rate >= from) {
+      const OnLink entry = link.flows.back();
+      link.flows.pop_back();
       Flow& flow = flows_[at(entry.flow)];
-      const double share = steps_[at(flow.first + entry.step)].share;
+      if (!flow.alive) {
+        continue;
+      }
       if (flow.seen != epoch_) {
-        if (flow.rate < from) {
-          link.left -= share * flow.rate;
-          continue;
-        }
         flow.seen = epoch_;
         flow.rising = true;
         changed_.push_back(entry.flow);
         for (std::int32_t i = 0; i < flow.count; ++i) {
-          const std::int32_t other = steps_[at(flow.first + i)].link;
-          touch(links_[at(other)], other);
+          touch(steps_[at(flow.first + i)].link);
         }
       }
-      link.weight += share;
-      ++link.rising;
+      link.weight += entry.share;
+      link.filling.push_back(entry.flow);
     }
+    link.rising = static_cast<std::int32_t>(link.filling.size());
   }
 }
 
-void FairShare::fix(Flow& flow, double level) {
+void FairShare::fix(std::int32_t id, double level) {
+  Flow& flow = flows_[at(id)];
   flow.rate = level;
   flow.rising = false;
   for (std::int32_t i = 0; i < flow.count; ++i) {
     const Step& step = steps_[at(flow.first + i)];
     LinkState& link = links_[at(step.link)];
-    link.left -= level * step.share;
+    const double used = link.flows.empty() ? 0.0 : link.flows.back().used;
+    link.flows.push_back({id, step.share, used + level * step.share});
     link.weight -= step.share;
     --link.rising;
   }
@@ -137,7 +154,10 @@ void FairShare::fix(Flow& flow, double level) {
 
 void FairShare::fill() {
   heap_.clear();
-  const auto level_of = [](const LinkState& link) { return std::max(link.left, 0.0) / link.weight; };
+  const auto level_of = [](const LinkState& link) {
+    const double used = link.flows.empty() ? 0.0 : link.flows.back().used;
+    return std::max(link.capacity - used, 0.0) / link.weight;
+  };
   for (const std::int32_t l : component_) {
     if (links_[at(l)].rising > 0) {
       heap_.emplace_back(level_of(links_[at(l)]), l);
@@ -158,10 +178,9 @@ void FairShare::fill() {
       std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
       continue;
     }
-    for (const OnLink& entry : link.flows) {
-      Flow& flow = flows_[at(entry.flow)];
-      if (flow.seen == epoch_ && flow.rising) {
-        fix(flow, level);
+    for (const std::int32_t id : link.filling) {
+      if (flows_[at(id)].rising) {
+        fix(id, level);
       }
     }
   }
@@ -169,10 +188,18 @@ void FairShare::fill() {
 
 std::span<const std::int32_t> FairShare::update() {
   changed_.clear();
+  if (added_) {
+    for (const std::int32_t link : component_) {
+      from_level_ = std::min(from_level_, full_level(links_[at(link)]));
+    }
+    added_ = false;
+  }
   collect();
   fill();
   changed_.insert(changed_.end(), unrouted_.begin(), unrouted_.end());
   unrouted_.clear();
+  free_.insert(free_.end(), removed_.begin(), removed_.end());
+  removed_.clear();
   component_.clear();
   from_level_ = kEverything;
   ++epoch_;

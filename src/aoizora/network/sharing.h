@@ -41,7 +41,6 @@ class FairShare {
  private:
   struct Step {
     std::int32_t link = 0;
-    std::int32_t position = 0;  // in the link's list
     double share = 0;
   };
   struct Flow {
@@ -53,34 +52,40 @@ class FairShare {
     std::uint32_t seen = 0;
     double rate = 0;
   };
+  /// Flows of a link in the order in which they got their rates, lowest first; those that are to be filled
+  /// anew are therefore at the end.
   struct OnLink {
     std::int32_t flow = 0;
-    std::int32_t step = 0;
+    double share = 0;
+    double used = 0;  // capacity taken by this flow and all before it
   };
   struct LinkState {
     double capacity = 0;
-    double left = 0;
-    double weight = 0;
-    std::int32_t rising = 0;  // flows without a rate, counted: `weight` is subject to rounding
+    double weight = 0;        // shares of the flows that rise
+    std::int32_t rising = 0;  // how many do, counted: `weight` is subject to rounding
     std::uint32_t seen = 0;
     std::vector<OnLink> flows;
+    std::vector<std::int32_t> filling;
   };
 
-  void touch(LinkState& link, std::int32_t id);
+  void touch(std::int32_t id);
+  double full_level(const LinkState& link) const;
   void collect();
   void fill();
-  void fix(Flow& flow, double level);
+  void fix(std::int32_t id, double level);
 
   std::vector<LinkState> links_;
   std::vector<Flow> flows_;
   std::vector<Step> steps_;
   std::vector<std::int32_t> free_;
+  std::vector<std::int32_t> removed_;    // free once they are out of the links' lists
   std::vector<std::int32_t> component_;  // links to fill
   std::vector<std::int32_t> changed_;    // flows to fill
   std::vector<std::int32_t> unrouted_;
   std::vector<std::pair<double, std::int32_t>> heap_;
   double from_level_ = kEverything;  // rates below stay
-  std::uint32_t epoch_ = 1;          // links and flows of the next update() carry it
+  bool added_ = false;
+  std::uint32_t epoch_ = 1;  // links and flows of the next update() carry it
 
   static constexpr double kEverything = 1e300;
 };
