@@ -240,7 +240,7 @@ class HloReader {
       result.operands = storage_->arena.copy(operands_);
     }
     attributes();
-    if (scan_.at_end()) throw Truncated{at};  // the last line may be cut in a way that still reads
+    if (scan_.at_end() && scan_.end()[-1] != '\n') throw Truncated{at};  // the line may go on
     result.attributes = storage_->arena.copy(attributes_);
     calls(result);
     const auto id = static_cast<std::int32_t>(instructions_.size());

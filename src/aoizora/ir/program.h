@@ -46,7 +46,8 @@ struct Instruction {
   /// branches).
   std::span<const ComputationId> called;
   /// Raw text between the parentheses where it is no operand list: `0` of `parameter(0)`, the literal of a
-  /// `constant`, the callee's name for MLIR calls. Empty otherwise.
+  /// `constant`, the callee's name for MLIR calls. Empty otherwise. In a region of MLIR, a value of an
+  /// enclosing region stands as a `parameter` of the same name with argument `captured`.
   std::string_view argument;
   /// Of the instruction's name.
   Position position;
