@@ -171,9 +171,19 @@ def local_program(
     seconds.mark("shardy")
     text = jaxapi.generic_text(module)
     seconds.mark("print")
-    if step.jitted and ", axes = [" not in text:
-        notes.append("the model has no collective at all: does it apply the axis rules?")
+    if step.jitted and mesh.size > 1 and _is_whole_everywhere(step, text):
+        notes.append(
+            "the model ignores the axis rules: every argument is whole on every chip and there is "
+            "no collective"
+        )
     return LocalProgram(text, notes, seconds.parts)
+
+
+def _is_whole_everywhere(step: Step, text: str) -> bool:
+    """True when nothing of a program is sharded, whatever the candidate asked for."""
+    shardings = [getattr(x, "sharding", None) for x in jax.tree.leaves(step.args)]
+    whole = all(s is None or s.is_fully_replicated for s in shardings)
+    return whole and "stablehlo.replica_group_mesh_axes" not in text
 
 
 def typed_option(value: Any) -> Any:
