@@ -17,7 +17,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
 os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
 
-from aoizora import trace
+from aoizora import trace, worker
 from aoizora.errors import UserError
 from aoizora.models.registry import find_model
 
@@ -71,6 +71,7 @@ def measure(
 
 def main() -> None:
     """Measures sharding, and a compile if asked to."""
+    worker.quieten_collector()
     names = [a for a in sys.argv[1:] if not a.startswith("--")]
     model = find_model(names[0] if names else "wan2.1-t2v-1.3b")
     slice_name = names[1] if len(names) > 1 else "v5e:4x4"

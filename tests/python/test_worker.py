@@ -278,3 +278,18 @@ def test_models_from_outside_are_told_what_is_wrong(
     )
     assert message in (found["notes"][0] if found["ok"] else found["error"]["message"])
     assert found["ok"] or found["error"]["kind"] == "user"
+
+
+@pytest.mark.parametrize(
+    ("message", "needed", "available"),
+    [
+        ("temporaries (31.25G) exceeds available HBM (31.24G).", 31.25, 31.24),
+        ("Used 17.20G of 15.75G hbm. Exceeded hbm capacity by 1.45G.", 17.20, 15.75),
+    ],
+)
+def test_out_of_memory_says_by_how_much(message: str, needed: float, available: float) -> None:
+    found = trace._out_of_memory(message)
+    assert found is not None
+    assert found["needed_bytes"] == int(needed * 2**30)
+    assert found["available_bytes"] == int(available * 2**30)
+    assert trace._out_of_memory("INTERNAL: something else") is None
