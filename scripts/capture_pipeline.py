@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Captures what the compiler answers while Wan 2.1 1.3B is planned on v5e:2x4, for tests that replay it.
+"""Captures what the compiler answers while Wan 2.1 1.3B is planned on v5e:2x4: tests replay it.
 
-Run it again when the JAX side or the compiler changes: `.venv/bin/python scripts/capture_pipeline.py`.
+Run it again when the JAX side or the compiler changes:
+  .venv/bin/python scripts/capture_pipeline.py
 Writes tests/cases/pipeline (texts packed with xz; the reader unpacks by content).
 """
 
