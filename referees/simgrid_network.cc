@@ -6,7 +6,9 @@
 //
 // SimGrid checks sharing and the course of time, not which ring or route a TPU takes: those are inputs to
 // both.
-//   phases  the same phases, in each the same flows after the same latencies
+//   phases  the same phases, in each the same flows after the same latency
+//   sends   of one-shot phases (all-to-all, permute, one step), each send waits for its own hops only; we let
+//           all wait for the longest, so that a collective's time is affine in its bytes
 //   rounds  rings step by step: round k of a member starts when round k-1 of the one before has arrived, and
 //           is sent after its own round k-1. We price all rounds as one phase; this is what that leaves out.
 // SimGrid's own torus always wraps and its default model applies correction factors, hence an explicit graph
@@ -93,11 +95,15 @@ std::uint64_t whole(double bytes) { return static_cast<std::uint64_t>(std::llrou
 
 sg::Host* host(const Platform& platform, Chip chip) { return platform.hosts[chip.at()]; }
 
+enum class Mode : std::uint8_t { kPhases, kSends, kRounds };
+
 /// All flows of a phase, each after its latency.
-void run_phase(const Platform& platform, const network::Phase& phase) {
+void run_phase(const Platform& platform, const network::Phase& phase, Mode mode) {
+  const double launch = platform.model->profile().launch.value;
   std::vector<std::pair<double, const network::Flow*>> starts;
   for (const network::Flow& flow : phase.flows) {
-    starts.emplace_back(flow.latency.value, &flow);
+    const bool own = mode != Mode::kPhases && phase.steps == 1;
+    starts.emplace_back(own ? launch + route_latency(platform, flow) : phase.latency.value, &flow);
   }
   std::stable_sort(starts.begin(), starts.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -157,6 +163,7 @@ void run_rounds(const Platform& platform, const network::Phase& phase) {
 struct Result {
   std::vector<double> ours;    // µs, per collective
   std::vector<double> phases;  // SimGrid, µs
+  std::vector<double> sends;   // SimGrid, µs
   std::vector<double> rounds;  // SimGrid, µs; empty where there is nothing to unroll or it is too large
   double our_seconds = 0;
   double simgrid_seconds = 0;  // phases
@@ -177,7 +184,7 @@ bool has_rounds(const std::vector<network::Schedule>& schedules) {
 }
 
 std::vector<double> run_simgrid(const Platform& platform, const std::vector<network::Schedule>& schedules,
-                                bool rounds) {
+                                Mode mode) {
   std::vector<double> ends(schedules.size(), 0);
   const double start = sg::Engine::get_clock();
   const sg::SemaphorePtr over = sg::Semaphore::create(0);
@@ -185,10 +192,10 @@ std::vector<double> run_simgrid(const Platform& platform, const std::vector<netw
     sg::Actor::create("collective", platform.hosts.front(), [&, c] {
       for (const network::Phase& phase : schedules[c].phases) {
         const bool ring = !phase.flows.empty() && phase.flows.front().after >= 0;
-        if (rounds && ring) {
+        if (mode == Mode::kRounds && ring) {
           run_rounds(platform, phase);
         } else {
-          run_phase(platform, phase);
+          run_phase(platform, phase, mode);
         }
       }
       ends[c] = sg::Engine::get_clock() - start;
@@ -232,10 +239,11 @@ Result run_case(const Platform& platform, const NetworkCase& one) {
   }
   result.our_seconds = seconds(since) / kRepeats;
   since = Clock::now();
-  result.phases = run_simgrid(platform, schedules, false);
+  result.phases = run_simgrid(platform, schedules, Mode::kPhases);
   result.simgrid_seconds = seconds(since);
+  result.sends = run_simgrid(platform, schedules, Mode::kSends);
   if (has_rounds(schedules)) {
-    result.rounds = run_simgrid(platform, schedules, true);
+    result.rounds = run_simgrid(platform, schedules, Mode::kRounds);
   }
   return result;
 }
@@ -288,8 +296,10 @@ void print_outliers(std::vector<Outlier>& outliers, const std::string& mode) {
 
 struct Report {
   Table phases;
+  Table sends;
   Table rounds;
   std::vector<Outlier> phase_outliers;
+  std::vector<Outlier> send_outliers;
   std::vector<Outlier> round_outliers;
   std::vector<double> speedups;
   double our_seconds = 0;
@@ -305,7 +315,12 @@ struct Report {
       const double error = ours[c] / theirs[c] - 1;
       table.add(one.family, error);
       table.add("all", error);
-      table.add(fmt::format("{}, {}", one.family, network::kind_name(one.collectives[c].kind)), error);
+      table.add(fmt::format("kind {}", network::kind_name(one.collectives[c].kind)), error);
+      const double megabytes = static_cast<double>(one.collectives[c].bytes.value) / 1e6;
+      table.add(megabytes <= 1    ? "size up to 1 MB"
+                : megabytes <= 10 ? "size up to 10 MB"
+                                  : "size up to 100 MB",
+                error);
       if (std::abs(error) > 0.03) {
         outliers.push_back({error, fmt::format("{:.1f} against {:.1f} us, collective {} of {}", ours[c],
                                                theirs[c], c + 1, one.text)});
@@ -315,6 +330,7 @@ struct Report {
 
   void add(const NetworkCase& one, const Result& result) {
     compare(one, result.ours, result.phases, phases, phase_outliers);
+    compare(one, result.ours, result.sends, sends, send_outliers);
     if (!result.rounds.empty()) {
       compare(one, result.ours, result.rounds, rounds, round_outliers);
     }
@@ -327,8 +343,10 @@ struct Report {
   void print(std::size_t cases) {
     fmt::print("{} cases, {} flows; nothing is fitted to SimGrid\n", cases, flows);
     phases.print("The same phases (sharing and the course of time)");
+    sends.print("One-shot sends after their own hops");
     rounds.print("Rings round by round (what pricing all rounds as one phase leaves out)");
     print_outliers(phase_outliers, "phases");
+    print_outliers(send_outliers, "sends");
     print_outliers(round_outliers, "rounds");
     fmt::print(
         "\nSpeed, the same flows in the same run: ours {:.3f} s, SimGrid {:.3f} s: {:.0f}x in all, "

@@ -13,6 +13,7 @@ import pytest
 
 from aoizora import trace, worker
 
+ROOT = pathlib.Path(__file__).parents[2]
 RULES = [
     ["activation_batch", ["data"]],
     ["activation_length", ["context"]],
@@ -215,3 +216,80 @@ def test_unknown_compiler_option_is_the_compilers_error(tmp_path: pathlib.Path) 
     )
     assert found["error"]["kind"] == "compiler"
     assert "xla_no_such_option" in found["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("model", "attention", "shape"),
+    [
+        ("examples.flax_dit:make_step", "ulysses", (2, 2, 2)),
+        ("examples.llm_decoder:prefill", "head_parallel", (2, 1, 4)),
+    ],
+)
+def test_models_from_outside(
+    model: str,
+    attention: str,
+    shape: tuple[int, ...],
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    found = ask(op="describe", model=model)
+    assert found["ok"], found
+    assert found["description"]["axes"]["activation_batch"]
+    rules = [*RULES, ["kv_heads", ["tensor"]], ["vocabulary", ["tensor"]]]
+    out = tmp_path / "x.mlir"
+    wanted = candidate(shape, attention, rules)
+    found = ask(op="shard", model=model, slice="v5e:2x4", candidate=wanted, out=str(out))
+    assert found["ok"], found
+    assert found["notes"] == []
+
+
+MODELS = """
+import jax, jax.numpy as jnp
+def deaf(mesh, axis_rules, attention):
+    x = jax.ShapeDtypeStruct((8, 8), jnp.float32)
+    return jax.jit(lambda x: x @ x), (x,)
+def broken(mesh, axis_rules, attention):
+    raise RuntimeError("my own mistake")
+def nothing(mesh, axis_rules, attention):
+    return None
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("deaf", "ignores the axis rules"),
+        ("broken", "RuntimeError: my own mistake"),
+        ("nothing", "must return (jitted function, tuple of abstract args)"),
+    ],
+)
+def test_models_from_outside_are_told_what_is_wrong(
+    function: str, message: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_models.py").write_text(MODELS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = ask(
+        op="shard",
+        model=f"my_models:{function}",
+        slice="v5e:2x4",
+        candidate=candidate(),
+        out=str(tmp_path / "x.mlir"),
+    )
+    assert message in (found["notes"][0] if found["ok"] else found["error"]["message"])
+    assert found["ok"] or found["error"]["kind"] == "user"
+
+
+@pytest.mark.parametrize(
+    ("message", "needed", "available"),
+    [
+        ("temporaries (31.25G) exceeds available HBM (31.24G).", 31.25, 31.24),
+        ("Used 17.20G of 15.75G hbm. Exceeded hbm capacity by 1.45G.", 17.20, 15.75),
+    ],
+)
+def test_out_of_memory_says_by_how_much(message: str, needed: float, available: float) -> None:
+    found = trace._out_of_memory(message)
+    assert found is not None
+    assert found["needed_bytes"] == int(needed * 2**30)
+    assert found["available_bytes"] == int(available * 2**30)
+    assert trace._out_of_memory("INTERNAL: something else") is None

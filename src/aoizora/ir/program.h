@@ -46,7 +46,8 @@ struct Instruction {
   /// branches).
   std::span<const ComputationId> called;
   /// Raw text between the parentheses where it is no operand list: `0` of `parameter(0)`, the literal of a
-  /// `constant`, the callee's name for MLIR calls. Empty otherwise.
+  /// `constant`, the callee's name for MLIR calls. Empty otherwise. In a region of MLIR, a value of an
+  /// enclosing region stands as a `parameter` of the same name with argument `captured`.
   std::string_view argument;
   /// Of the instruction's name.
   Position position;
@@ -149,7 +150,12 @@ struct Program {
 Program read_hlo(std::string text, std::string file);
 /// Reads MLIR in generic form: StableHLO, Shardy and the func dialect. Same errors.
 Program read_stablehlo(std::string text, std::string file);
-/// Chooses by content.
+/// What a text is, by its beginning.
+enum class TextForm : std::uint8_t { kHlo, kGenericMlir, kPrettyMlir, kMlirBytecode, kBinary };
+TextForm text_form(std::string_view text);
+
+/// Chooses by content. MLIR in its pretty form or as bytecode, and other binary formats, are a UserError that
+/// says how to get a text.
 Program read_program(std::string text, std::string file);
 
 }  // namespace aoizora::ir

@@ -1,6 +1,7 @@
 #include "aoizora/ir/replica_groups.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 
 #include "aoizora/ir/mesh_groups.h"
@@ -219,10 +220,20 @@ class GroupsReader {
     return ids;
   }
 
+  /// By name, else by number: `{'1'}` is the second axis unless one is called so.
+  static std::ptrdiff_t axis_named(const DeviceMesh& mesh, std::string_view name) {
+    const std::ptrdiff_t named = find_axis(mesh, name);
+    if (named >= 0) return named;
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
+    const bool number = error == std::errc() && end == name.data() + name.size();
+    return number && index < mesh.axes.size() ? static_cast<std::ptrdiff_t>(index) : -1;
+  }
+
   AxisRef axis_ref(const DeviceMesh& mesh) {
     const char* const at = scan_.p;
     const std::string_view name = quoted("an axis name");
-    const std::ptrdiff_t axis = find_axis(mesh, name);
+    const std::ptrdiff_t axis = axis_named(mesh, name);
     if (axis < 0) {
       std::string known;
       for (const MeshAxis& a : mesh.axes) known += fmt::format("{}'{}'", known.empty() ? "" : ", ", a.name);
@@ -313,23 +324,9 @@ class GroupsReader {
     return scan_.integer(what);
   }
 
-  /// Each id at most once and in range.
   void check(const ReplicaGroups::List& groups) {
-    Ids ids;
-    for (const Ids& group : groups) ids.insert(ids.end(), group.begin(), group.end());
-    std::sort(ids.begin(), ids.end());
-    if (ids.empty()) return;
-    if (static_cast<std::int64_t>(ids.size()) > kMaxGroupIds) {
-      scan_.fail(scan_.begin(), fmt::format("{} devices are more than {}", ids.size(), kMaxGroupIds));
-    }
-    const auto twice = std::adjacent_find(ids.begin(), ids.end());
-    if (twice != ids.end()) {
-      scan_.fail(scan_.begin(), fmt::format("device {} is in the replica groups twice", *twice));
-    }
-    if (devices_ > 0 && ids.back() >= devices_) {
-      scan_.fail(scan_.begin(), fmt::format("device {} is out of range: the program has {} devices, 0 to {}",
-                                            ids.back(), devices_, devices_ - 1));
-    }
+    const std::string problem = groups_problem(groups, devices_);
+    if (!problem.empty()) scan_.fail(scan_.begin(), problem);
   }
 
   Scanner scan_;
@@ -337,6 +334,24 @@ class GroupsReader {
 };
 
 }  // namespace
+
+std::string groups_problem(const ReplicaGroups::List& groups, std::int64_t devices) {
+  Ids ids;
+  for (const Ids& group : groups) ids.insert(ids.end(), group.begin(), group.end());
+  if (ids.empty()) return {};
+  if (static_cast<std::int64_t>(ids.size()) > kMaxGroupIds) {
+    return fmt::format("{} devices are more than {}", ids.size(), kMaxGroupIds);
+  }
+  std::sort(ids.begin(), ids.end());
+  if (ids.front() < 0) return fmt::format("device {} is negative", ids.front());
+  const auto twice = std::adjacent_find(ids.begin(), ids.end());
+  if (twice != ids.end()) return fmt::format("device {} is in the replica groups twice", *twice);
+  if (devices > 0 && ids.back() >= devices) {
+    return fmt::format("device {} is out of range: the program has {} devices, 0 to {}", ids.back(), devices,
+                       devices - 1);
+  }
+  return {};
+}
 
 ReplicaGroups parse_replica_groups(std::string_view text, std::int64_t devices, const std::string& file,
                                    Position at) {

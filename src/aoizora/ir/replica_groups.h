@@ -35,6 +35,9 @@ class ReplicaGroups {
 /// able to ask for gigabytes.
 inline constexpr std::int64_t kMaxGroupIds = std::int64_t{1} << 22;
 
+/// Why these are no groups (an id twice, out of range where `devices` > 0, too many); empty when they are.
+std::string groups_problem(const ReplicaGroups::List& groups, std::int64_t devices);
+
 /// Parses one `replica_groups` value. `devices` is the number of ids there may be (an empty form means one
 /// group of all); 0 when the text does not say how many there are, which skips the range check. Throws
 /// UserError{file, at} on overlap, ids out of range, products that do not fit, unknown mesh axes.

@@ -27,8 +27,9 @@ struct Value {
 
 std::string_view plain_opcode(const Instruction& instruction) {
   std::string_view opcode = instruction.opcode;
-  constexpr std::string_view kDialect = "stablehlo.";
-  if (opcode.starts_with(kDialect)) opcode.remove_prefix(kDialect.size());
+  for (const std::string_view dialect : {"stablehlo.", "func."}) {
+    if (opcode.starts_with(dialect)) opcode.remove_prefix(dialect.size());
+  }
   return opcode;
 }
 
@@ -137,7 +138,7 @@ class LoopReader {
       value.id = program_.computation(frame->computation).root;
       return true;
     }
-    if (opcode == "tuple" || opcode == "return" || opcode == "func.return") {
+    if (opcode == "tuple" || opcode == "return") {
       std::size_t index = 0;
       if (value.path.empty()) {
         if (opcode == "tuple" || instruction.operands.size() != 1) return false;
@@ -173,7 +174,35 @@ class LoopReader {
     return false;
   }
 
+  /// A value of an enclosing region (MLIR) has the same name there.
+  bool follow_capture(Value& value, const Instruction& captured) {
+    const ComputationId inside = value.frame->computation;
+    const bool part_of_loop = inside == while_.called[0] || inside == while_.called[1];
+    const ComputationId outside = part_of_loop ? loop_.computation : caller_of(inside);
+    if (!outside.valid()) return false;
+    const auto& instructions = program_.computation(outside).instructions;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      if (instructions[i].name != captured.name) continue;
+      value.frame = enter(outside, nullptr, nullptr);
+      value.id = InstructionId(static_cast<std::int32_t>(i));
+      return true;
+    }
+    return false;
+  }
+
+  ComputationId caller_of(ComputationId callee) const {
+    for (std::size_t c = 0; c < program_.computations.size(); ++c) {
+      for (const Instruction& instruction : program_.computations[c].instructions) {
+        for (const ComputationId id : instruction.called) {
+          if (id == callee) return ComputationId(static_cast<std::int32_t>(c));
+        }
+      }
+    }
+    return {};
+  }
+
   bool follow_parameter(Value& value, const Instruction& parameter) {
+    if (parameter.argument == "captured") return follow_capture(value, parameter);
     const auto number = to_integer(parameter.argument);
     const Frame* const frame = value.frame;
     if (!number || *number < 0 || frame->caller == nullptr) return false;
@@ -188,6 +217,8 @@ class LoopReader {
   /// Which part of the loop's state a followed value is; nullopt when it is none.
   std::optional<std::int32_t> state_index(const Value& value) const {
     if (value.frame->caller != nullptr || plain_opcode(at(value)) != "parameter") return std::nullopt;
+    const ComputationId inside = value.frame->computation;
+    if (inside != while_.called[0] && inside != while_.called[1]) return std::nullopt;
     if (while_.operands.size() == 1 && !value.path.empty()) return value.path.back();
     const auto number = to_integer(at(value).argument);
     if (!number) return std::nullopt;

@@ -115,15 +115,14 @@ UnitSchedule Expander::expand(const Collective& collective, std::span<const Chip
       if (group[0] == group[1]) {
         return {{}, "nothing"};
       }
-      UnitPhase phase{{{group[0], group[1], 1.0, -1, path_latency(group[0], group[1])}}, 1};
+      UnitPhase phase{{{group[0], group[1], 1.0, -1}}, 1, path_latency(group[0], group[1])};
       return {{std::move(phase)}, "permute"};
     }
   }
   AOIZORA_CHECK(false, "no collective kind {}", static_cast<int>(collective.kind));
 }
 
-void Expander::add_ring(std::span<const Chip> order, double share, bool both, double hop_latency,
-                        UnitPhase& phase) const {
+void Expander::add_ring(std::span<const Chip> order, double share, bool both, UnitPhase& phase) const {
   const std::size_t n = order.size();
   const bool split = both && n > 2;  // two chips have one edge, whatever the direction
   const auto first = static_cast<std::int32_t>(phase.flows.size());
@@ -132,9 +131,9 @@ void Expander::add_ring(std::span<const Chip> order, double share, bool both, do
     const Chip next = order[(i + 1) % n];
     const auto before = static_cast<std::int32_t>((i + n - 1) % n);
     const auto beyond = static_cast<std::int32_t>((i + 1) % n);
-    phase.flows.push_back({order[i], next, split ? share / 2 : share, first + stride * before, hop_latency});
+    phase.flows.push_back({order[i], next, split ? share / 2 : share, first + stride * before});
     if (split) {
-      phase.flows.push_back({next, order[i], share / 2, first + stride * beyond + 1, hop_latency});
+      phase.flows.push_back({next, order[i], share / 2, first + stride * beyond + 1});
     }
   }
 }
@@ -166,8 +165,8 @@ UnitSchedule Expander::ring(const Collective& collective, std::span<const Chip> 
   UnitPhase phase;
   phase.steps = ring_steps(collective.hint, n);
   // Each member sends every shard but one on: (n-1)/n of the array passes each edge.
-  add_ring(order, static_cast<double>(n - 1) / static_cast<double>(n), both,
-           chain_latency(order, static_cast<std::size_t>(phase.steps)), phase);
+  add_ring(order, static_cast<double>(n - 1) / static_cast<double>(n), both, phase);
+  phase.hop_latency = chain_latency(order, static_cast<std::size_t>(phase.steps));
   UnitSchedule schedule{{std::move(phase)}, both ? "ring, 2 directions" : "ring, 1 direction"};
   return collective.kind == Kind::kAllReduce ? doubled(std::move(schedule)) : schedule;
 }
@@ -207,7 +206,8 @@ UnitSchedule Expander::nd_ring(const Collective& collective, std::span<const Chi
           at[dim] = value;
           line.push_back(slice.at(at));
         }
-        add_ring(line, static_cast<double>(n - 1) * earlier * shard, both, chain_latency(line, n - 1), phase);
+        add_ring(line, static_cast<double>(n - 1) * earlier * shard, both, phase);
+        phase.hop_latency = std::max(phase.hop_latency, chain_latency(line, n - 1));
       }
     }
     gather.phases.push_back(std::move(phase));
@@ -234,7 +234,8 @@ UnitSchedule Expander::exchange(const Collective& collective, std::span<const Ch
       if (i == j || share == 0) {
         continue;
       }
-      phase.flows.push_back({group[i], group[j], share, -1, path_latency(group[i], group[j])});
+      phase.flows.push_back({group[i], group[j], share, -1});
+      phase.hop_latency = std::max(phase.hop_latency, path_latency(group[i], group[j]));
     }
   }
   return {{std::move(phase)}, ragged ? "direct exchange, ragged" : "direct exchange"};
@@ -268,15 +269,13 @@ UnitSchedule Expander::broadcast(const Collective& collective, std::span<const C
       }
     }
     reached[child] = reached[parent] + path_latency(group[parent], group[child]);
-    phase.flows.push_back({group[parent], group[child], 1.0, -1, 0});
+    phase.flows.push_back({group[parent], group[child], 1.0, -1});
     depth[child] = depth[parent] + 1;
     phase.steps = std::max(phase.steps, depth[child]);
     fed.push_back(child);
   }
-  // The last member has the end of the array only after the whole of its way; what is sent on is as late.
-  for (UnitFlow& flow : phase.flows) {
-    flow.hop_latency = *std::max_element(reached.begin(), reached.end());
-  }
+  // The last member has the end of the array only after the whole of its way.
+  phase.hop_latency = *std::max_element(reached.begin(), reached.end());
   return {{std::move(phase)}, "pipelined tree"};
 }
 

@@ -24,12 +24,12 @@ struct UnitFlow {
   Chip to;
   double share = 0;         // of Collective::bytes (ragged all-to-all: bytes)
   std::int32_t after = -1;  // see Flow::after; within this group and phase
-  double hop_latency = 0;   // µs, without launches; see Flow::latency
 };
 
 struct UnitPhase {
   std::vector<UnitFlow> flows;
   std::int32_t steps = 1;
+  double hop_latency = 0;  // µs, without launches; see Phase::latency
 };
 
 struct UnitSchedule {
@@ -58,8 +58,7 @@ class Expander {
   UnitSchedule exchange(const Collective& collective, std::span<const Chip> group) const;
   UnitSchedule broadcast(const Collective& collective, std::span<const Chip> group) const;
   /// Adds a ring's flows: each edge carries `share` in all, split over the directions.
-  void add_ring(std::span<const Chip> order, double share, bool both, double hop_latency,
-                UnitPhase& phase) const;
+  void add_ring(std::span<const Chip> order, double share, bool both, UnitPhase& phase) const;
   /// Latency of the longest `edges` successive sends around the ring, in either direction.
   double chain_latency(std::span<const Chip> order, std::size_t edges) const;
 

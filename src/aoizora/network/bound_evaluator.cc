@@ -1,7 +1,6 @@
 #include "aoizora/network/bound_evaluator.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "aoizora/base/error.h"
 #include "aoizora/network/model_impl.h"
@@ -140,11 +139,7 @@ std::uint32_t BoundEvaluator::expand(Algorithm& algorithm, std::span<const std::
         dense[link.at()] += flow.share * share / impl.capacities[link.at()];
       }
     }
-    double latency = std::numeric_limits<double>::max();
-    for (const UnitFlow& flow : phase.flows) {
-      latency = std::min(latency, impl.latency(phase, flow));
-    }
-    PhaseLoads loads{latency, static_cast<std::uint32_t>(loads_.size()), 0};
+    PhaseLoads loads{impl.latency(phase), static_cast<std::uint32_t>(loads_.size()), 0};
     for (std::size_t l = 0; l < dense.size(); ++l) {
       if (dense[l] > 0) {
         loads_.push_back({static_cast<std::int32_t>(l), dense[l]});
@@ -218,11 +213,11 @@ BoundEvaluator::Answer BoundEvaluator::evaluate(const Structure& structure,
     const Algorithm::Entry& entry = algorithm.entries[index];
     for (; used < entry.phases; ++used) {
       phase_max_[used] = 0;
-      phase_latency_[used] = std::numeric_limits<double>::max();
+      phase_latency_[used] = 0;
     }
     for (std::uint32_t p = 0; p < entry.phases; ++p) {
       const PhaseLoads& phase = phases_[entry.first_phase + p];
-      phase_latency_[p] = std::min(phase_latency_[p], phase.latency);
+      phase_latency_[p] = std::max(phase_latency_[p], phase.latency);
       double* const dense = dense_.data() + p * links;
       double largest = phase_max_[p];
       for (std::uint32_t i = phase.first; i < phase.first + phase.count; ++i) {

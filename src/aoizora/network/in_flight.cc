@@ -4,7 +4,7 @@
 #include <array>
 #include <functional>
 #include <limits>
-#include <numeric>
+#include <tuple>
 
 #include "aoizora/base/error.h"
 
@@ -49,38 +49,15 @@ std::int32_t InFlight::start(const Schedule& schedule, Micros now) {
 }
 
 void InFlight::begin_phase(std::int32_t run, double now) {
-  Run& state = runs_[at(run)];
-  const std::vector<Flow>& flows = state.schedule->phases[state.phase].flows;
-  state.began = now;
-  state.begun = 0;
-  state.order.resize(flows.size());
-  std::iota(state.order.begin(), state.order.end(), 0);
-  const auto earlier = [&](std::int32_t a, std::int32_t b) {
-    return flows[at(a)].latency < flows[at(b)].latency;
-  };
-  if (!std::is_sorted(state.order.begin(), state.order.end(), earlier)) {
-    std::stable_sort(state.order.begin(), state.order.end(), earlier);
-  }
-  state.waiting = static_cast<std::int32_t>(flows.size());
-  const double first = flows.empty() ? 0.0 : flows[at(state.order.front())].latency.value;
-  begins_.push_back({now + first, run});
+  const Phase& phase = runs_[at(run)].schedule->phases[runs_[at(run)].phase];
+  begins_.push_back({now + phase.latency.value, run});
   std::push_heap(begins_.begin(), begins_.end(), std::greater<>());
 }
 
-/// Begins the flows whose latency is over, and arranges for the next ones.
 void InFlight::begin_flows(std::int32_t run, double now) {
   Run& state = runs_[at(run)];
-  const std::vector<Flow>& flows = state.schedule->phases[state.phase].flows;
-  for (; state.begun < flows.size(); ++state.begun) {
-    const Flow& flow = flows[at(state.order[state.begun])];
-    const double begins = state.began + flow.latency.value;
-    if (begins > now * (1 + kTogether)) {
-      begins_.push_back({begins, run});
-      std::push_heap(begins_.begin(), begins_.end(), std::greater<>());
-      return;
-    }
+  for (const Flow& flow : state.schedule->phases[state.phase].flows) {
     if (flow.bytes <= 0 || flow.route.empty()) {
-      --state.waiting;
       continue;
     }
     const std::int32_t id = share_.add(flow.route);
@@ -89,6 +66,7 @@ void InFlight::begin_flows(std::int32_t run, double now) {
       ends_.resize(at(id) + 1, kNever);
     }
     active_[at(id)] = {run, flow.bytes, now, 0};
+    ++state.active;
     changed_ = true;
   }
 }
@@ -106,9 +84,10 @@ void InFlight::end_phase(std::int32_t run, double now, std::vector<Finished>& fi
 void InFlight::end_flow(std::int32_t flow, double now, std::vector<Finished>& finished) {
   const std::int32_t run = active_[at(flow)].run;
   ends_[at(flow)] = kNever;
+  active_[at(flow)].run = -1;
   share_.remove(flow);
   changed_ = true;
-  if (--runs_[at(run)].waiting == 0) {
+  if (--runs_[at(run)].active == 0) {
     end_phase(run, now, finished);
   }
 }
@@ -144,6 +123,29 @@ void InFlight::refresh() {
   next_end_ = *std::min_element(least.begin(), least.end());
 }
 
+void InFlight::add_state(Micros now, std::vector<double>& row) const {
+  // (run, is it a flow, µs or bytes)
+  std::vector<std::tuple<std::int32_t, bool, double>> parts;
+  for (const Begin& begin : begins_) {
+    parts.emplace_back(begin.run, false, begin.at - now.value);
+  }
+  for (const Active& flow : active_) {
+    if (flow.run >= 0) {
+      parts.emplace_back(flow.run, true, flow.left - flow.rate * (now.value - flow.since));
+    }
+  }
+  std::sort(parts.begin(), parts.end());
+  std::int32_t last = -1;
+  for (const auto& [run, flows, value] : parts) {
+    if (run != last) {
+      row.push_back(static_cast<double>(runs_[at(run)].phase));
+      last = run;
+    }
+    row.push_back(value);
+  }
+  row.push_back(static_cast<double>(pending_.size()));
+}
+
 Micros InFlight::next() {
   if (!pending_.empty()) {
     return pending_.front().at;
@@ -171,7 +173,7 @@ void InFlight::advance(Micros until, std::vector<Finished>& finished) {
       const std::int32_t run = begins_.back().run;
       begins_.pop_back();
       begin_flows(run, now_);
-      if (runs_[at(run)].waiting == 0) {
+      if (runs_[at(run)].active == 0) {
         end_phase(run, now_, finished);
       }
     }

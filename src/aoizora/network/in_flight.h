@@ -31,15 +31,16 @@ class InFlight {
   /// id.
   void advance(Micros until, std::vector<Finished>& finished);
   void clear();
+  /// Appends what is still to come, relative to `now`: for each collective in flight, oldest first, its
+  /// phase, µs until the phase's flows begin, and the bytes left of those that have begun, least first. Equal
+  /// rows go on equally, so a caller can tell that a loop repeats.
+  void add_state(Micros now, std::vector<double>& row) const;
 
  private:
   struct Run {
     const Schedule* schedule = nullptr;
     std::size_t phase = 0;
-    std::int32_t waiting = 0;           // flows of the phase not yet through
-    double began = 0;                   // µs: the phase
-    std::vector<std::int32_t> order{};  // flows of the phase by latency
-    std::size_t begun = 0;              // how many of `order` move or are through
+    std::int32_t active = 0;  // flows of the phase not yet through
   };
   struct Active {
     std::int32_t run = 0;
@@ -47,7 +48,7 @@ class InFlight {
     double since = 0;  // µs
     double rate = 0;   // bytes/µs
   };
-  /// The next flows of `run`'s phase begin.
+  /// The flows of `run`'s phase begin.
   struct Begin {
     double at = 0;
     std::int32_t run = 0;

@@ -56,16 +56,6 @@ void add_loads(const Phase& phase, std::vector<double>& loads) {
   }
 }
 
-/// When the first flow of a phase begins to move: no link can have its bytes through sooner than that and its
-/// bytes over its capacity.
-Micros first_latency(const Phase& phase) {
-  Micros first = phase.latency;
-  for (const Flow& flow : phase.flows) {
-    first = std::min(first, flow.latency);
-  }
-  return first;
-}
-
 /// By time, bytes over capacity: links differ in speed.
 Busiest busiest_of(const std::vector<double>& loads, std::span<const double> capacity) {
   Busiest busiest;
@@ -136,11 +126,11 @@ Schedule Model::schedule(const Collective& collective, const Placement& placemen
       const UnitPhase& from = unit.phases[p];
       Phase& to = schedule.phases[p];
       to.steps = std::max(to.steps, from.steps);
+      to.latency = std::max(to.latency, Micros(impl_->latency(from)));
       const auto first = static_cast<std::int32_t>(to.flows.size());
       for (const UnitFlow& flow : from.flows) {
         to.flows.push_back({flow.from, flow.to, flow.share * bytes, impl_->router.route(flow.from, flow.to),
-                            flow.after < 0 ? -1 : first + flow.after, Micros(impl_->latency(from, flow))});
-        to.latency = std::max(to.latency, to.flows.back().latency);
+                            flow.after < 0 ? -1 : first + flow.after});
       }
     }
   });
@@ -159,7 +149,7 @@ Cost Model::cost(const Collective& collective, const Placement& placement) const
     std::fill(loads.begin(), loads.end(), 0);
     add_loads(phase, loads);
     add_loads(phase, total);
-    cost.bound += first_latency(phase) + Micros(busiest_of(loads, impl_->capacities).time);
+    cost.bound += phase.latency + Micros(busiest_of(loads, impl_->capacities).time);
   }
   InFlight alone(impl_->capacities);
   std::vector<InFlight::Finished> finished;
@@ -180,7 +170,7 @@ Micros Model::bound(const Collective& collective, const Placement& placement) co
   for (const Phase& phase : schedule(collective, placement).phases) {
     std::fill(loads.begin(), loads.end(), 0);
     add_loads(phase, loads);
-    bound += first_latency(phase) + Micros(busiest_of(loads, impl_->capacities).time);
+    bound += phase.latency + Micros(busiest_of(loads, impl_->capacities).time);
   }
   return bound;
 }

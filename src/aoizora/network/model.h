@@ -20,11 +20,6 @@ struct Flow {
   std::vector<std::pair<Link, double>> route;
   /// The flow of this phase whose round k-1 brings what round k of this one passes on; -1: none.
   std::int32_t after = -1;
-  /// From the start of the phase until its bytes begin to move. A one-shot flow (all-to-all, permute): launch
-  /// and its own hops. A flow of a ring: steps * launch and the hops of its ring's longest chain of sends
-  /// that wait for each other: round k of a member waits for round k-1 of the one before, so the chain is n-1
-  /// successive edges; on a line it passes the long closing edge once, not n-1 times.
-  Micros latency;
 };
 
 /// Flows that run together; the phase is over when its last flow is. `steps` identical rounds are one phase
@@ -32,7 +27,11 @@ struct Flow {
 struct Phase {
   std::vector<Flow> flows;
   std::int32_t steps = 1;
-  /// Of the flow that waits longest.
+  /// Before the flows begin: steps * launch + the hop latency of the longest chain of sends that wait for
+  /// each other. In a ring of n, round k of a member waits for round k-1 of the one before, so the chain is
+  /// n-1 successive edges; on a line it passes the long closing edge once, not n-1 times. In a one-shot phase
+  /// (all-to-all, permute) it is the longest route. One latency for all flows keeps a collective's time
+  /// affine in its bytes, time = a + b * bytes, which the search and the replay rely on.
   Micros latency;
 };
 

@@ -14,8 +14,8 @@ struct Model::Impl {
   Impl(const topology::Slice& slice_in, const Profile& profile_in, Assumptions assumptions_in);
   Impl(const Impl&) = delete;  // router and expander point into it
 
-  double latency(const UnitPhase& phase, const UnitFlow& flow) const {
-    return phase.steps * profile.launch.value + flow.hop_latency;
+  double latency(const UnitPhase& phase) const {
+    return phase.steps * profile.launch.value + phase.hop_latency;
   }
 
   topology::Slice slice;

@@ -122,7 +122,7 @@ RC_GTEST_PROP(FairShare, EachFlowHasABottleneck, ()) {
 
 Schedule one_flow(double bytes, const Route& route, double latency) {
   Schedule schedule;
-  schedule.phases.push_back({{{Chip(0), Chip(1), bytes, route, -1, Micros(latency)}}, 1, Micros(latency)});
+  schedule.phases.push_back({{{Chip(0), Chip(1), bytes, route}}, 1, Micros(latency)});
   return schedule;
 }
 
