@@ -17,3 +17,12 @@ def plan_text(text: str, file: str, colour: bool, candidates: int, verbose: bool
 
 def check_plan(path: str) -> str:
     """Reads a plan file, checks it, and gives it back as JSON."""
+
+def read_bytes(path: str) -> bytes:
+    """A file or standard input (`-`), unpacked where it is gz, xz or zstd."""
+
+def text_form(data: bytes) -> str:
+    """`hlo`, `generic_mlir`, `pretty_mlir`, `mlir_bytecode` or `binary` (ir/program.h)."""
+
+def inspect(data: bytes, file: str, as_json: bool) -> str:
+    """What src/aoizora/ir/inspect.h shows of a program, as JSON or as text."""

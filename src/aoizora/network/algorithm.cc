@@ -164,9 +164,9 @@ UnitSchedule Expander::ring(const Collective& collective, std::span<const Chip> 
   const bool both = uses_both_directions(collective.hint);
   UnitPhase phase;
   phase.steps = ring_steps(collective.hint, n);
-  phase.hop_latency = chain_latency(order, static_cast<std::size_t>(phase.steps));
   // Each member sends every shard but one on: (n-1)/n of the array passes each edge.
   add_ring(order, static_cast<double>(n - 1) / static_cast<double>(n), both, phase);
+  phase.hop_latency = chain_latency(order, static_cast<std::size_t>(phase.steps));
   UnitSchedule schedule{{std::move(phase)}, both ? "ring, 2 directions" : "ring, 1 direction"};
   return collective.kind == Kind::kAllReduce ? doubled(std::move(schedule)) : schedule;
 }
@@ -268,13 +268,14 @@ UnitSchedule Expander::broadcast(const Collective& collective, std::span<const C
         }
       }
     }
-    phase.flows.push_back({group[parent], group[child], 1.0, -1});
     reached[child] = reached[parent] + path_latency(group[parent], group[child]);
+    phase.flows.push_back({group[parent], group[child], 1.0, -1});
     depth[child] = depth[parent] + 1;
     phase.steps = std::max(phase.steps, depth[child]);
-    phase.hop_latency = std::max(phase.hop_latency, reached[child]);
     fed.push_back(child);
   }
+  // The last member has the end of the array only after the whole of its way.
+  phase.hop_latency = *std::max_element(reached.begin(), reached.end());
   return {{std::move(phase)}, "pipelined tree"};
 }
 

@@ -29,7 +29,7 @@ struct UnitFlow {
 struct UnitPhase {
   std::vector<UnitFlow> flows;
   std::int32_t steps = 1;
-  double hop_latency = 0;  // µs: the longest chain of sends that wait for each other
+  double hop_latency = 0;  // µs, without launches; see Phase::latency
 };
 
 struct UnitSchedule {

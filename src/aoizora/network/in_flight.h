@@ -10,8 +10,8 @@
 namespace aoizora::network {
 
 /// Collectives in flight at once (N4): each runs its phases in turn, and the flows of all phases that are
-/// active share the links max-min fairly, anew whenever a flow begins or ends. A phase is its latency, during
-/// which it takes no bandwidth, then its flows.
+/// active share the links max-min fairly, anew whenever a flow begins or ends. A flow takes no bandwidth
+/// during its latency; a phase is over with its last flow.
 class InFlight {
  public:
   /// Keeps a reference to the capacities, as Model::capacities returns them.
@@ -47,14 +47,12 @@ class InFlight {
     double left = 0;   // bytes, at `since`
     double since = 0;  // µs
     double rate = 0;   // bytes/µs
-    std::uint32_t version = 0;
   };
-  struct Event {
+  /// The flows of `run`'s phase begin.
+  struct Begin {
     double at = 0;
-    std::int32_t flow = -1;  // -1: the flows of `run`'s phase begin
     std::int32_t run = 0;
-    std::uint32_t version = 0;
-    friend auto operator<=>(const Event&, const Event&) = default;
+    friend auto operator<=>(const Begin&, const Begin&) = default;
   };
 
   void begin_phase(std::int32_t run, double now);
@@ -62,14 +60,15 @@ class InFlight {
   void end_flow(std::int32_t flow, double now, std::vector<Finished>& finished);
   void end_phase(std::int32_t run, double now, std::vector<Finished>& finished);
   void refresh();
-  void push(const Event& event);
-  bool stale(const Event& event) const;
-  Event pop();
 
   FairShare share_;
   std::vector<Run> runs_;
   std::vector<Active> active_;  // by flow id of share_
-  std::vector<Event> heap_;
+  // When each flow is through, infinity where there is none. Looking through all of them for the next is one
+  // pass over an array per event; a heap would take a push for every flow whose rate changed.
+  std::vector<double> ends_;
+  double next_end_ = 0;
+  std::vector<Begin> begins_;  // a heap, the earliest first
   double now_ = 0;
   bool changed_ = false;
   std::vector<Finished> pending_;  // over as soon as started: nothing to send
