@@ -13,18 +13,14 @@ namespace {
 // batch over data, sequence over context, heads and MLP over tensor.
 constexpr std::string_view kBuiltin = R"({
   "mesh_axes": ["data", "context", "tensor"],
-  "attention": ["all_gather_kv", "ulysses", "ring"],
+  "attention": ["head_parallel", "all_gather_kv", "ulysses", "ring"],
   "rules": [
     ["activation_batch", ["data"]],
     ["activation_length", ["context"]],
-    ["activation_self_attn_q_length", ["context"]],
-    ["activation_cross_attn_q_length", ["context"]],
     ["activation_heads", ["tensor"]],
-    ["activation_self_attn_heads", ["tensor"]],
-    ["activation_cross_attn_heads", ["tensor"]],
-    ["activation_mlp", ["tensor"]],
     ["heads", ["tensor"]],
-    ["mlp", ["tensor"]]
+    ["mlp", ["tensor"]],
+    ["norm", ["tensor"]]
   ],
   "variants": [
     {"name": "whole-weights", "rules": []},
@@ -89,6 +85,13 @@ std::optional<std::string> heads_too_few(const Candidate& candidate, const Model
     }
   }
   return std::nullopt;
+}
+
+std::optional<std::string> sequence_is_split(const Candidate& candidate) {
+  const std::int64_t ways = candidate.ways("activation_length");
+  if (candidate.attention != "head_parallel" || ways == 1) return std::nullopt;
+  return fmt::format(
+      "head_parallel attention needs the whole sequence on each chip, context splits it {} ways", ways);
 }
 
 bool size_allowed(const Space& space, const Candidate& candidate) {
@@ -175,6 +178,8 @@ Enumeration enumerate(const ModelDescription& model, std::int64_t chips, const S
           ++result.duplicates;
         } else if (auto reason = not_divisible(candidate, model)) {
           result.illegal.push_back({std::move(candidate), std::move(*reason)});
+        } else if (auto split = sequence_is_split(candidate)) {
+          result.illegal.push_back({std::move(candidate), std::move(*split)});
         } else if (auto few = heads_too_few(candidate, model)) {
           result.illegal.push_back({std::move(candidate), std::move(*few)});
         } else {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,9 @@ struct Collective {
   /// Permute only: (source, target).
   std::vector<std::pair<Partition, Partition>> pairs;
   AlgorithmHint hint;
+  /// Ragged all-to-all only: what member i sends to member j, at [i * n + j], the same in every group of n.
+  /// `bytes` is then not read. Empty: even.
+  std::vector<Bytes> ragged;
 };
 
 /// Choices that no public source settles (N9). Each is one named assumption.

@@ -6,6 +6,7 @@
 
 #include "aoizora/network/collective.h"
 #include "aoizora/network/profile.h"
+#include "aoizora/topology/route.h"
 #include "aoizora/topology/slice.h"
 
 namespace aoizora::network {
@@ -20,11 +21,14 @@ struct Flow {
 };
 
 /// Flows that run together; the phase is over when its last flow is. `steps` identical rounds are one phase
-/// with the bytes of all of them and the latency of each.
+/// with the bytes of all of them.
 struct Phase {
   std::vector<Flow> flows;
   std::int32_t steps = 1;
-  Micros latency;  // per phase: steps * (launch + hops of the longest route * hop latency)
+  /// Of the phase: steps * launch + hop latency of the longest chain of sends that wait for each other. In a
+  /// ring of n, round k of a member waits for round k-1 of the one before, so the chain is n-1 successive
+  /// edges; on a line it passes the long closing edge once, not n-1 times.
+  Micros latency;
 };
 
 /// A collective laid on the slice: the phases of all its groups together (N3).
@@ -45,18 +49,25 @@ class Model {
  public:
   Model(const topology::Slice& slice, const Profile& profile, Assumptions assumptions = {});
 
-  /// N3: expands to phases of flows under a placement.
+  /// N3: expands to phases of flows under a placement. UserError when a group names a partition that the
+  /// placement does not have, or one partition twice.
   Schedule schedule(const Collective& collective, const topology::Placement& placement) const;
   Cost cost(const Collective& collective, const topology::Placement& placement) const;
-  /// The fast bound alone: latency + bytes on the busiest directed link / capacity. No allocation per call
-  /// after the first; this is what the search calls 10^5 times a second.
+  /// The fast bound alone: latency + bytes on the busiest directed link / capacity. A search, which asks for
+  /// many placements of the same collectives, uses BoundEvaluator (bound_evaluator.h), which remembers.
   Micros bound(const Collective& collective, const topology::Placement& placement) const;
 
+  /// Bandwidth of each link of the slice, in bytes/µs: what max_min_rates takes.
+  std::span<const double> capacities() const;
+  /// Latency of each link, in µs.
+  std::span<const double> latencies() const;
+  const topology::Router& router() const;
   const topology::Slice& slice() const;
   const Profile& profile() const;
   const Assumptions& assumptions() const;
 
  private:
+  friend class BoundEvaluator;
   struct Impl;
   std::shared_ptr<const Impl> impl_;
 };

@@ -26,12 +26,20 @@ struct Profile {
   double hbm_efficiency = 0;
   /// What the model is off by against the points that it was checked with; differences below it are ties.
   double stated_error = 0;
+  double core_link_scale = 1;                  // bandwidth between the two devices of a chip, in ICI links
+  BytesPerMicro dcn_bandwidth;                 // one way, of one host, between slices
+  Micros dcn_latency;                          // per uplink or downlink
   std::map<std::string, std::string> sources;  // constant -> where it comes from
 
   /// The built-in profile of a chip kind; UserError lists the kinds.
   static Profile builtin(std::string_view kind);
   /// UserError with the file and the constant that is missing, negative or of the wrong type.
   static Profile parse(std::string_view json_text, const std::string& file);
+  /// What parse reads, canonical: constants in a fixed order, each with its unit and source.
+  std::string to_json() const;
 };
+
+/// Kinds that have a built-in profile: `v4, v5e, ...`.
+std::string builtin_profile_names();
 
 }  // namespace aoizora::network

@@ -1,0 +1,1 @@
+"""Models that AoiZora can plan, written in plain JAX with logical axis names."""
