@@ -66,6 +66,21 @@ std::vector<Flight> flights_of(const std::vector<Op>& ops) {
   return flights;  // in order of `done`
 }
 
+/// Copies waited for in the block that begins them: (start, done) op positions of each.
+std::set<std::size_t> matched_copies(const std::vector<Op>& ops) {
+  std::set<std::size_t> matched;
+  std::map<std::int32_t, std::size_t> open;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].kind == Op::Kind::kDmaStart) open[ops[i].index] = i;
+    if (ops[i].kind != Op::Kind::kDmaDone) continue;
+    const auto found = open.find(ops[i].index);
+    if (found == open.end()) continue;
+    matched.insert({found->second, i});
+    open.erase(found);
+  }
+  return matched;
+}
+
 }  // namespace
 
 Problem::Problem(const Workload& workload, const network::Model& model)
@@ -115,6 +130,7 @@ void Problem::add_block(const Workload& workload, std::size_t block, std::size_t
   AOIZORA_CHECK(block < workload.blocks.size() && depth < kMaxDepth, "block {} at depth {}", block, depth);
   const std::vector<Op>& ops = workload.blocks[block].ops;
   const std::vector<Flight> flights = flights_of(ops);
+  const std::set<std::size_t> copies = matched_copies(ops);
   std::map<std::size_t, Flight> by_done;
   std::set<std::size_t> starts;
   for (const Flight& flight : flights) {
@@ -173,6 +189,7 @@ void Problem::add_block(const Workload& workload, std::size_t block, std::size_t
       }
       case Op::Kind::kDmaStart:
       case Op::Kind::kDmaDone:
+        if (!copies.contains(i)) break;
         flush();
         dmas_ = std::max(dmas_, static_cast<std::size_t>(op.index) + 1);
         walk_.push_back({.kind = op.kind == Op::Kind::kDmaStart ? WalkOp::Kind::kDmaStart : WalkOp::Kind::kDmaDone,
