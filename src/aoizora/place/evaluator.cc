@@ -9,8 +9,8 @@
 namespace aoizora::place {
 namespace {
 
-/// Loads kept per structure (about 100 MB at 16 bytes): beyond, the table starts anew.
-constexpr std::size_t kKeptLoads = 6'000'000;
+/// Loads and keys kept per structure (some 30 MB): beyond, the table starts anew.
+constexpr std::size_t kKeptLoads = 2'000'000;
 
 }  // namespace
 

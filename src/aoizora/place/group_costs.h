@@ -48,6 +48,10 @@ class GroupCosts {
   std::span<const LinkLoad> loads(const GroupPhase& phase) const {
     return {loads_.data() + phase.first_load, phase.loads};
   }
+  /// True when only the set of a group's chips matters, for every set; false may still hold for some sets.
+  bool order_free() const { return order_ == Order::kFree; }
+  /// True when a group may be turned (its order rotated) without changing anything.
+  bool rotates() const { return rotates_ || order_ == Order::kFree; }
   double micros_per_unit() const { return micros_per_unit_; }
   std::size_t size() const { return costs_.size(); }
   /// Forgets everything when more than `limit` loads are held. Indices die.
