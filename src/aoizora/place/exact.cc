@@ -99,6 +99,7 @@ class Search {
         evaluator_(problem),
         chips_(problem.positions(), -1),
         free_(problem.positions(), true),
+        root_(bound.step()),
         exchangeable_(exchangeable_axes(problem, mesh)) {
     for (std::size_t a = 0; a < mesh.shape.size(); ++a) {
       if (mesh.shape[a] > 1 && exchangeable_[a]) exchanges_ = true;
@@ -114,7 +115,7 @@ class Search {
   ExactResult run() {
     std::vector<std::size_t> all(symmetries_.size());
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
-    descend(0, all, 0);
+    descend(0, all, root_);
     std::stable_sort(result_.survivors.begin(), result_.survivors.end(),
                      [](const Survivor& a, const Survivor& b) { return a.score < b.score; });
     return std::move(result_);
@@ -225,6 +226,7 @@ class Search {
   Evaluator evaluator_;
   std::vector<std::int32_t> chips_;
   std::vector<bool> free_;
+  double root_;  // µs: the bound before anything is placed
   std::vector<bool> exchangeable_;
   bool exchanges_ = false;
   std::vector<std::vector<Chip>> symmetries_;
