@@ -7,7 +7,7 @@ export CCACHE_BASEDIR := $(CURDIR)
 SOURCES := $(shell find src bindings python profiles cmake -type f -not -name '*_test.cc' -not -path '*/__pycache__/*' 2>/dev/null) \
   CMakeLists.txt pyproject.toml README.md
 
-.PHONY: plan test setup test-cpp test-python asan lint format clean
+.PHONY: plan test setup test-cpp test-python test-older asan lint format clean
 
 plan: setup
 	$(VENV)/bin/aoizora plan $(MODEL) --slice $(SLICE)
@@ -38,6 +38,15 @@ test-cpp: setup
 
 test-python: setup
 	$(VENV)/bin/python -m pytest
+
+# The worker and the calls into JAX, with the older pair of JAX and libtpu.
+build/venv-older/.installed: requirements-older.txt
+	@test -x build/venv-older/bin/python || "$$(scripts/find_python)" -m venv build/venv-older
+	build/venv-older/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-older.txt
+	@touch $@
+
+test-older: build/venv-older/.installed
+	PYTHONPATH=python build/venv-older/bin/python -m pytest tests/python/test_jaxapi.py tests/python/test_worker.py
 
 asan: setup
 	cmake --preset asan > build/cmake-asan.log

@@ -9,5 +9,6 @@ namespace aoizora::bindings {
 namespace nb = nanobind;
 
 void bind_base(nb::module_& module);
+void bind_pipeline(nb::module_& module);
 
 }  // namespace aoizora::bindings

@@ -26,7 +26,8 @@ def main() -> int:
             continue  # pipeline.{h,cc} stand above all folders and may include each
         for used in INCLUDE.findall(path.read_text()):
             if order.get(used, len(order)) > order[folder]:
-                print(f"{path.relative_to(ROOT)}: {folder}/ must not include {used}/, which stands below it")
+                where = path.relative_to(ROOT)
+                print(f"{where}: {folder}/ must not include {used}/, which stands below it")
                 bad += 1
     return 1 if bad else 0
 

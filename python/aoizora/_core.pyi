@@ -1,5 +1,16 @@
 """Types of the C++ core (bindings/): JSON in, JSON out."""
 
+from collections.abc import Callable
+
 class UserError(ValueError): ...
 class InternalError(AssertionError): ...
 class Interrupted(KeyboardInterrupt): ...
+
+def plan(request: str, on_event: Callable[[str, str, str, int, int, float], None]) -> str:
+    """Plans (src/aoizora/plan_service.h): JSON request in, JSON plan out."""
+
+def plan_text(text: str, file: str, colour: bool, candidates: int, verbose: bool) -> str:
+    """A plan file's text as a person reads it."""
+
+def check_plan(path: str) -> str:
+    """Reads a plan file, checks it, and gives it back as JSON."""

@@ -25,3 +25,8 @@ class CompilerError(AoizoraError):
     """The TPU compiler refused or failed."""
 
     kind = "compiler"
+
+    def __init__(self, message: str, memory: dict[str, int] | None = None) -> None:
+        """``memory``: needed_bytes and available_bytes per chip, when it ran out of HBM."""
+        super().__init__(message)
+        self.memory = memory

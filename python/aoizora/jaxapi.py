@@ -7,12 +7,17 @@ this package may import ``jax._src``, ``jaxlib`` or a private name.
 from __future__ import annotations
 
 import functools
+import math
+import re
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 from jax.experimental import mesh_utils, topologies
 from jax.experimental.pallas.ops.tpu import flash_attention as pallas_flash
+
+from aoizora.errors import UnsupportedError
 
 # Shardy from annotated global shapes to local shapes with explicit collectives. Order matters:
 # reshards must be explicit before they can become collectives, and only then is every operation
@@ -23,6 +28,10 @@ SHARDY_PIPELINE = (
     "builtin.module(func.func(sdy-reshard-to-collectives))",
     "builtin.module(sdy-convert-global-to-local)",
 )
+
+
+# libtpu's compile-only v4 has no megacore: each of the two cores is a device of its own.
+TWO_DEVICES_PER_CHIP = ("TPU v4", "TPU7x")
 
 
 @functools.lru_cache(maxsize=8)
@@ -36,7 +45,7 @@ def device_coords(device: Any) -> tuple[int, ...]:
     """Chip coordinates of a device, with the core appended where a chip has several devices."""
     coords = tuple(int(c) for c in device.coords)
     core = int(getattr(device, "core_on_chip", 0))
-    return (*coords, core) if str(device.device_kind).startswith("TPU7") else coords
+    return (*coords, core) if device.device_kind in TWO_DEVICES_PER_CHIP else coords
 
 
 def default_device_mesh(shape: tuple[int, ...], devices: tuple[Any, ...]) -> np.ndarray[Any, Any]:
@@ -57,19 +66,14 @@ def stablehlo_text(lowered: Any) -> str:
     return str(lowered_module(lowered).operation.get_asm(enable_debug_info=False))
 
 
-# jaxlib does not register chlo-legalize-to-stablehlo, and sdy-convert-global-to-local leaves CHLO
-# results with global types. These stand for the same work: exact, or of the same cost class.
-CHLO_STAND_IN = {"chlo.square": "multiply", "chlo.erf": "tanh", "chlo.tan": "tan"}
-
-
-def _chlo_operations(module: Any) -> list[Any]:
+def _walk(module: Any) -> list[Any]:
+    """All operations, as a list: a walk must not see its own changes."""
     from jaxlib.mlir import ir
 
     found: list[Any] = []
 
     def visit(op: Any) -> Any:
-        if op.name.startswith("chlo."):
-            found.append(op)
+        found.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
@@ -77,36 +81,112 @@ def _chlo_operations(module: Any) -> list[Any]:
 
 
 def replace_chlo(module: Any) -> tuple[list[str], list[str]]:
-    """Rewrites CHLO operations in place; returns notes and the names it can't rewrite."""
+    """Rewrites CHLO operations in place; returns notes and the names it can't rewrite.
+
+    jaxlib registers no pass for this, and Shardy leaves CHLO results with global types. A square
+    becomes a multiply; another elementwise one a tanh, which costs about the same: the local
+    program is read for its cost, never run.
+    """
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import stablehlo
 
     notes: set[str] = set()
     unknown: set[str] = set()
     with module.context:
-        for op in _chlo_operations(module):
+        for op in _walk(module):
             name = str(op.name)
-            if name not in CHLO_STAND_IN:
+            if not name.startswith("chlo."):
+                continue
+            if [v.type for v in op.operands] != [v.type for v in op.results]:
                 unknown.add(name)
                 continue
             x = op.operands[0]
             with ir.InsertionPoint(op), op.location:
-                build = getattr(stablehlo, CHLO_STAND_IN[name])
-                new = build(x, x) if name == "chlo.square" else build(x)
-            if name == "chlo.erf":
-                notes.add("chlo.erf stands as stablehlo.tanh (same cost class)")
+                square = name == "chlo.square"
+                new = stablehlo.multiply(x, x) if square else stablehlo.tanh(x)
+            if not square:
+                notes.add(f"{name} stands as stablehlo.tanh, for its cost")
             op.results[0].replace_all_uses_with(new)
             op.erase()
     return sorted(notes), sorted(unknown)
 
 
+@dataclass(frozen=True)
+class ShardedOp:
+    """One result of an operation that Shardy gave a sharding: global shape, shards per dim."""
+
+    name: str
+    shape: tuple[int, ...]
+    shards: tuple[int, ...]
+    attributes: Any
+
+    def integers(self, name: str) -> list[int]:
+        """An array attribute of integers; empty when it is absent."""
+        from jaxlib.mlir import ir
+
+        if name not in self.attributes:
+            return []
+        return [int(n) for n in ir.DenseI64ArrayAttr(self.attributes[name])]
+
+
+def _mesh_sizes(module: Any) -> dict[str, int]:
+    from jaxlib.mlir.dialects import sdy
+
+    sizes: dict[str, int] = {}
+    for op in module.body.operations:
+        if op.operation.name == "sdy.mesh":
+            axes = map(sdy.MeshAxisAttr, sdy.MeshAttr(op.attributes["mesh"]).axes)
+            sizes |= {a.name: a.size for a in axes}
+    return sizes
+
+
+def _shards(dimension: Any, sizes: dict[str, int]) -> int:
+    from jaxlib.mlir.dialects import sdy
+
+    axes = [sdy.AxisRefAttr(a) for a in sdy.DimensionShardingAttr(dimension).axes]
+    return math.prod(
+        sdy.SubAxisInfoAttr(a.sub_axis_info).size if a.sub_axis_info else sizes[a.name]
+        for a in axes
+    )
+
+
+def sharded_ops(module: Any) -> list[ShardedOp]:
+    """The annotated results of a module between Shardy's reshards and its local shapes."""
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import sdy
+
+    found: list[ShardedOp] = []
+    with module.context:
+        sizes = _mesh_sizes(module)
+        for op in _walk(module):
+            if "sdy.sharding" not in op.attributes or not op.name.startswith("stablehlo."):
+                continue
+            per_value = sdy.TensorShardingPerValueAttr(op.attributes["sdy.sharding"])
+            for result, sharding in zip(op.results, per_value.shardings, strict=True):
+                dims = sdy.TensorShardingAttr(sharding).dimension_shardings
+                shards = tuple(_shards(d, sizes) for d in dims)
+                shape = tuple(ir.RankedTensorType(result.type).shape)
+                found.append(ShardedOp(str(op.name), shape, shards, op.attributes))
+    return found
+
+
 def run_passes(module: Any, pipelines: tuple[str, ...] = SHARDY_PIPELINE) -> None:
     """Runs MLIR pass pipelines on a module, in place."""
-    from jaxlib.mlir import passmanager
+    from jaxlib.mlir import ir, passmanager
 
     with module.context:
         for pipeline in pipelines:
-            passmanager.PassManager.parse(pipeline).run(module.operation)
+            try:
+                passmanager.PassManager.parse(pipeline).run(module.operation)
+            except ir.MLIRError as error:
+                raise UnsupportedError(f"Shardy refuses: {_diagnosis(error)}") from error
+
+
+def _diagnosis(error: Exception) -> str:
+    """What the compiler says after the chain of source locations."""
+    text = " ".join(str(error).split())
+    found = re.search(r"'[a-z_.]+' op .*?(?= note:|$)", text)
+    return (found.group(0) if found else text)[:300]
 
 
 def generic_text(module: Any) -> str:

@@ -11,6 +11,7 @@ import glob
 import hashlib
 import math
 import os
+import re
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from aoizora import jaxapi
 from aoizora.errors import CompilerError, UnsupportedError, UserError
 from aoizora.models.registry import Model, Step
 from aoizora.models.rules import Rules, parse_rules
-from aoizora.shardy_check import find_unsupported
+from aoizora.shardy_check import find_problems
 
 SLICES = tuple(
     f"{kind}:{shape}"
@@ -164,16 +165,26 @@ def local_program(
     # Stopping between the passes costs nothing and is the only place where what Shardy would
     # get wrong can be seen: shardings are final, shapes still global.
     jaxapi.run_passes(module, (propagate, rest[0]))
-    problems = find_unsupported(module)
+    problems = find_problems(jaxapi.sharded_ops(module))
     if problems:
         raise UnsupportedError("Shardy can't make this local: " + "; ".join(problems[:3]))
     jaxapi.run_passes(module, tuple(rest[1:]))
     seconds.mark("shardy")
     text = jaxapi.generic_text(module)
     seconds.mark("print")
-    if step.jitted and ", axes = [" not in text:
-        notes.append("the model has no collective at all: does it apply the axis rules?")
+    if step.jitted and mesh.size > 1 and _is_whole_everywhere(step, text):
+        notes.append(
+            "the model ignores the axis rules: every argument is whole on every chip and there is "
+            "no collective"
+        )
     return LocalProgram(text, notes, seconds.parts)
+
+
+def _is_whole_everywhere(step: Step, text: str) -> bool:
+    """True when nothing of a program is sharded, whatever the candidate asked for."""
+    shardings = [getattr(x, "sharding", None) for x in jax.tree.leaves(step.args)]
+    whole = all(s is None or s.is_fully_replicated for s in shardings)
+    return whole and "stablehlo.replica_group_mesh_axes" not in text
 
 
 def typed_option(value: Any) -> Any:
@@ -222,7 +233,7 @@ def compile_hlo(
         try:
             compiled = lowered.compile(compiler_options=typed or None)
         except Exception as error:
-            raise CompilerError(_first_line(error)) from error
+            raise CompilerError(_first_line(error), _out_of_memory(str(error))) from error
         seconds.mark("compile")
         dumped = _read_schedule(dump) if schedule else None
     analysis = compiled.memory_analysis()
@@ -241,6 +252,25 @@ def compile_hlo(
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0][:500] if lines else type(error).__name__
+
+
+_OUT_OF_MEMORY = re.compile(
+    r"\(([\d.]+)([KMGT]?)\) exceeds available HBM \(([\d.]+)([KMGT]?)\)"
+    r"|Used ([\d.]+)([KMGT]?) of ([\d.]+)([KMGT]?) hbm"
+)
+
+
+def _out_of_memory(message: str) -> dict[str, int] | None:
+    """What the compiler needed and had, in bytes, when that is why it failed."""
+    found = _OUT_OF_MEMORY.search(message)
+    if not found:
+        return None
+    needed, unit, available, other = [g for g in found.groups() if g is not None]
+    power = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+    return {
+        "needed_bytes": int(float(needed) * 1024 ** power[unit]),
+        "available_bytes": int(float(available) * 1024 ** power[other]),
+    }
 
 
 def _read_schedule(folder: str) -> str:

@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("aoizora: interrupted; what was finished is kept", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output (head, less) closed it: not an error. Python would complain at exit.
+        # Whoever reads our output (head, less) closed it: no error. Python would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:

@@ -35,6 +35,16 @@ from aoizora.errors import UserError
 from aoizora.models.rules import Sharder
 
 STRATEGIES = ("all_gather_kv", "ulysses", "ring", "usp", "head_parallel")
+# What a candidate must fulfil, for people; layout_for and check_heads below enforce it. "heads per
+# chip" is heads / (mesh axes of activation_self_attn_heads), "context" those of activation_length.
+LEGALITY = {
+    "all_gather_kv": "heads divide by their mesh axes",
+    "ulysses": "heads per chip divide by context",
+    "ring": "heads divide by their mesh axes",
+    "usp": "activation_length is on two mesh axes [ring, ulysses]; "
+    "heads per chip divide by the second",
+    "head_parallel": "context is 1",
+}
 LANES = 128  # the flash kernel works on blocks of 128 keys
 MAX_BLOCK = 1024
 SELF_Q = (
@@ -71,6 +81,11 @@ class Kernel:
     """The local attention: ``flash`` (Pallas, TPU) or ``reference`` (jnp, anywhere)."""
 
     flash: bool
+
+    @classmethod
+    def for_mesh(cls, mesh: Mesh) -> Kernel:
+        """Flash on a mesh of TPUs, compile-only ones included."""
+        return cls(flash=mesh.devices.flat[0].platform == "tpu")
 
     def block(self, length: int) -> int:
         """Largest key block, a multiple of 128 up to 1024, that divides ``length``."""

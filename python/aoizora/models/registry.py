@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from aoizora.errors import UserError
+from aoizora.errors import AoizoraError, UserError
 from aoizora.models import wan
-from aoizora.models.attention import STRATEGIES, Kernel
+from aoizora.models.attention import LEGALITY, STRATEGIES, Kernel
 from aoizora.models.rules import FALLBACK, Logical, Rules, Sharder
 from aoizora.models.wan_params import CONFIGS, Param, WanConfig, is_param, param_specs
 
@@ -248,6 +248,7 @@ class WanModel:
             "tensors": [t.to_json() for t in tensors],
             "attention": {
                 "strategies": list(STRATEGIES),
+                "legality": LEGALITY,
                 "heads": cfg.heads,
                 "kv_heads": cfg.heads,
                 "head_dim": cfg.head_dim,
@@ -298,7 +299,12 @@ class FunctionModel:
             one = np.array(jax.devices("cpu")[:1]).reshape((1,) * len(names))
             mesh = Mesh(one, names)
         listed = [(logical, tuple(axes)) for logical, axes in rules]
-        made = self.function(mesh, listed, attention)
+        try:
+            made = self.function(mesh, listed, attention)
+        except AoizoraError:
+            raise
+        except Exception as error:  # the user's code may raise anything
+            raise UserError(f"{self.name} raised {type(error).__name__}: {error}"[:400]) from error
         if not isinstance(made, tuple) or len(made) != 2 or not hasattr(made[0], "trace"):
             raise UserError(f"{self.name} must return (jitted function, tuple of abstract args)")
         return Step(made[0], tuple(made[1]), jitted=True)
@@ -309,8 +315,10 @@ class FunctionModel:
         extra = extra() if callable(extra) else dict(extra)
         step = self.build(options, None, (), "all_gather_kv", flash=False)
         tensors = [
-            Tensor(_leaf_name(path), "parameter", tuple(x.shape), str(x.dtype), (None,) * x.ndim)
-            for path, x in jax.tree_util.tree_leaves_with_path(step.args)
+            Tensor(name, kind, tuple(x.shape), str(x.dtype), (None,) * len(x.shape))
+            for kind, trees in (("parameter", step.args[:1]), ("input", step.args[1:]))
+            for path, x in jax.tree_util.tree_leaves_with_path(trees)
+            for name in [jax.tree_util.keystr(path, simple=True, separator=".")]
         ]
         basic: dict[str, Any] = {
             "name": self.name,

@@ -45,6 +45,11 @@ struct Instruction {
   /// Computations this one calls, in the order written (`calls`, `to_apply`, `condition` before `body`,
   /// branches).
   std::span<const ComputationId> called;
+  /// Raw text between the parentheses where it is no operand list: `0` of `parameter(0)`, the literal of a
+  /// `constant`, the callee's name for MLIR calls. Empty otherwise. In a region of MLIR, a value of an
+  /// enclosing region stands as a `parameter` of the same name with argument `captured`.
+  std::string_view argument;
+  /// Of the instruction's name.
   Position position;
   /// The collective this instruction is, starts, or finishes; invalid if none.
   CollectiveId collective;
@@ -93,11 +98,17 @@ struct Collective {
   InstructionRef start;
   InstructionRef done;
   bool async = false;
+  /// A send or recv through the host: between slices (megascale, over DCN) or with the host itself.
+  bool host_transfer = false;
+  std::int64_t channel_id = -1;    // -1 when none is written
   std::int64_t operand_bytes = 0;  // per device, summed over operands
   std::int64_t result_bytes = 0;   // per device
   /// Groups of partition (or replica) ids; for a permute the pairs are in `pairs` and groups is empty.
   ReplicaGroups groups;
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  /// The groups as the text writes them (`[4,4]<=[16]`, `mesh['a'=2,'b'=4] {'a'}`, MLIR attribute); may be
+  /// empty.
+  std::string_view groups_text;
   /// True where ids are positions in the flattened (replica, partition) list or partitions; false: replica
   /// ids.
   bool ids_are_partitions = true;

@@ -35,9 +35,6 @@ bool wants_nd(const Collective& collective, const GroupGrid& grid) {
   return true;
 }
 
-/// `UniDirection...{colors:1}` uses one direction; two colours, and every other strategy, use both.
-bool both_directions(const AlgorithmHint& hint) { return !(says(hint, "UniDirection") && hint.colors == 1); }
-
 /// A one-direction colour goes all the way round, n-1 steps. `StrategyRing` sends whole shards both ways at
 /// once, so half as many (the scaling book's hops X/2).
 std::int32_t ring_steps(const AlgorithmHint& hint, std::size_t n) {
@@ -54,6 +51,11 @@ UnitSchedule doubled(UnitSchedule schedule) {
 }
 
 }  // namespace
+
+// `UniDirection...{colors:1}` uses one direction; two colours, and every other strategy, use both.
+bool uses_both_directions(const AlgorithmHint& hint) {
+  return !(says(hint, "UniDirection") && hint.colors == 1);
+}
 
 std::string_view kind_name(Kind kind) {
   switch (kind) {
@@ -113,7 +115,7 @@ UnitSchedule Expander::expand(const Collective& collective, std::span<const Chip
       if (group[0] == group[1]) {
         return {{}, "nothing"};
       }
-      UnitPhase phase{{{group[0], group[1], 1.0}}, 1, path_latency(group[0], group[1])};
+      UnitPhase phase{{{group[0], group[1], 1.0, -1}}, 1, path_latency(group[0], group[1])};
       return {{std::move(phase)}, "permute"};
     }
   }
@@ -123,11 +125,15 @@ UnitSchedule Expander::expand(const Collective& collective, std::span<const Chip
 void Expander::add_ring(std::span<const Chip> order, double share, bool both, UnitPhase& phase) const {
   const std::size_t n = order.size();
   const bool split = both && n > 2;  // two chips have one edge, whatever the direction
+  const auto first = static_cast<std::int32_t>(phase.flows.size());
+  const std::int32_t stride = split ? 2 : 1;
   for (std::size_t i = 0; i < n; ++i) {
     const Chip next = order[(i + 1) % n];
-    phase.flows.push_back({order[i], next, split ? share / 2 : share});
+    const auto before = static_cast<std::int32_t>((i + n - 1) % n);
+    const auto beyond = static_cast<std::int32_t>((i + 1) % n);
+    phase.flows.push_back({order[i], next, split ? share / 2 : share, first + stride * before});
     if (split) {
-      phase.flows.push_back({next, order[i], share / 2});
+      phase.flows.push_back({next, order[i], share / 2, first + stride * beyond + 1});
     }
   }
 }
@@ -155,7 +161,7 @@ double Expander::chain_latency(std::span<const Chip> order, std::size_t edges) c
 UnitSchedule Expander::ring(const Collective& collective, std::span<const Chip> group) const {
   const std::vector<Chip> order = order_of(collective, group);
   const std::size_t n = order.size();
-  const bool both = both_directions(collective.hint);
+  const bool both = uses_both_directions(collective.hint);
   UnitPhase phase;
   phase.steps = ring_steps(collective.hint, n);
   phase.hop_latency = chain_latency(order, static_cast<std::size_t>(phase.steps));
@@ -175,7 +181,7 @@ UnitSchedule Expander::nd_ring(const Collective& collective, std::span<const Chi
   const std::size_t dims = grid.free.size();
   const std::size_t rotations = collective.hint.colors == 1 ? 1 : dims;
   const double shard = 1.0 / static_cast<double>(group.size()) / static_cast<double>(rotations);
-  const bool both = both_directions(collective.hint);
+  const bool both = uses_both_directions(collective.hint);
 
   UnitSchedule gather{{}, ""};
   for (std::size_t p = 0; p < dims; ++p) {
@@ -228,7 +234,7 @@ UnitSchedule Expander::exchange(const Collective& collective, std::span<const Ch
       if (i == j || share == 0) {
         continue;
       }
-      phase.flows.push_back({group[i], group[j], share});
+      phase.flows.push_back({group[i], group[j], share, -1});
       phase.hop_latency = std::max(phase.hop_latency, path_latency(group[i], group[j]));
     }
   }
@@ -262,7 +268,7 @@ UnitSchedule Expander::broadcast(const Collective& collective, std::span<const C
         }
       }
     }
-    phase.flows.push_back({group[parent], group[child], 1.0});
+    phase.flows.push_back({group[parent], group[child], 1.0, -1});
     reached[child] = reached[parent] + path_latency(group[parent], group[child]);
     depth[child] = depth[parent] + 1;
     phase.steps = std::max(phase.steps, depth[child]);

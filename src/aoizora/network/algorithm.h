@@ -22,7 +22,8 @@ namespace aoizora::network {
 struct UnitFlow {
   Chip from;
   Chip to;
-  double share = 0;  // of Collective::bytes (ragged all-to-all: bytes)
+  double share = 0;         // of Collective::bytes (ragged all-to-all: bytes)
+  std::int32_t after = -1;  // see Flow::after; within this group and phase
 };
 
 struct UnitPhase {
@@ -35,6 +36,9 @@ struct UnitSchedule {
   std::vector<UnitPhase> phases;
   std::string algorithm;
 };
+
+/// Whether a ring under this hint sends both ways round.
+bool uses_both_directions(const AlgorithmHint& hint);
 
 class Expander {
  public:

@@ -39,6 +39,37 @@ BoundEvaluator::BoundEvaluator(const Model& model, std::span<const Collective> c
   answers_.resize(structures_.size());
 }
 
+BoundEvaluator::Same BoundEvaluator::sameness(const Collective& collective) const {
+  switch (collective.kind) {
+    case Kind::kAllToAll:
+      return collective.ragged.empty() ? Same::kSet : Same::kOrder;
+    case Kind::kPermute:
+    case Kind::kBroadcast:
+      return Same::kOrder;
+    case Kind::kAllGather:
+    case Kind::kReduceScatter:
+    case Kind::kAllReduce:
+      break;
+  }
+  const Assumptions::Ring ring = model_.assumptions().ring;
+  const std::optional<bool> compiled = collective.hint.has_reordering_map;
+  if (ring == Assumptions::Ring::kReordered || (ring == Assumptions::Ring::kAsCompiled && compiled == true)) {
+    return Same::kSet;
+  }
+  return uses_both_directions(collective.hint) ? Same::kRotationAndReversal : Same::kRotation;
+}
+
+void BoundEvaluator::canonicalise(Same same, std::vector<std::int32_t>& chips) {
+  if (same == Same::kSet) {
+    std::sort(chips.begin(), chips.end());
+  } else if (same != Same::kOrder && chips.size() > 1) {
+    std::rotate(chips.begin(), std::min_element(chips.begin(), chips.end()), chips.end());
+    if (same == Same::kRotationAndReversal && chips.back() < chips[1]) {
+      std::reverse(chips.begin() + 1, chips.end());
+    }
+  }
+}
+
 std::size_t BoundEvaluator::algorithm_index(const Collective& collective) {
   for (std::size_t i = 0; i < algorithms_.size(); ++i) {
     const Collective& known = algorithms_[i].prototype;
@@ -50,6 +81,7 @@ std::size_t BoundEvaluator::algorithm_index(const Collective& collective) {
   added.prototype.kind = collective.kind;
   added.prototype.hint = collective.hint;
   added.prototype.ragged = collective.ragged;
+  added.same = sameness(collective);
   added.table.assign(1024, -1);
   algorithms_.push_back(std::move(added));
   return algorithms_.size() - 1;
@@ -176,6 +208,7 @@ BoundEvaluator::Answer BoundEvaluator::evaluate(const Structure& structure,
       scratch_.push_back(placement[partition].value);
     }
     first = end;
+    canonicalise(algorithm.same, scratch_);
     const std::uint32_t index = find_or_expand(algorithm, scratch_);
     const Algorithm::Entry& entry = algorithm.entries[index];
     for (; used < entry.phases; ++used) {

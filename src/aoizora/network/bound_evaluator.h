@@ -28,9 +28,12 @@ class BoundEvaluator {
   Micros bound(std::size_t collective, const topology::Placement& placement);
 
  private:
+  /// Which orders of the same chips give the same flows.
+  enum class Same : std::uint8_t { kOrder, kRotation, kRotationAndReversal, kSet };
   /// What groups of chips are expanded by: kind and hint (and sizes, when ragged).
   struct Algorithm {
-    Collective prototype;             // without groups and pairs
+    Collective prototype;  // without groups and pairs
+    Same same = Same::kOrder;
     std::vector<std::int32_t> table;  // open addressing: entry index or -1; a power of two
     struct Entry {
       std::uint64_t hash = 0;
@@ -67,6 +70,8 @@ class BoundEvaluator {
     double micros_per_byte = 0;
   };
 
+  Same sameness(const Collective& collective) const;
+  static void canonicalise(Same same, std::vector<std::int32_t>& chips);
   std::size_t algorithm_index(const Collective& collective);
   std::size_t structure_index(const Collective& collective);
   Answer evaluate(const Structure& structure, const topology::Placement& placement);

@@ -5,6 +5,7 @@
 
 #include "aoizora/base/error.h"
 #include "aoizora/network/algorithm.h"
+#include "aoizora/network/in_flight.h"
 #include "aoizora/network/model_impl.h"
 
 namespace aoizora::network {
@@ -39,42 +40,6 @@ double latency_of(const topology::DirectedLink& link, const Profile& profile) {
     return link.latency.value;
   }
   return link.link_class == LinkClass::kDcn ? profile.dcn_latency.value : profile.hop_latency.value;
-}
-
-/// Time until the last of the flows is through, sharing max-min fairly and sharing anew whenever one ends.
-double drain_time(std::span<const double> capacity, const Phase& phase) {
-  std::vector<std::vector<topology::RoutedLink>> routes;
-  std::vector<double> left;
-  for (const Flow& flow : phase.flows) {
-    if (flow.bytes > 0 && !flow.route.empty()) {
-      routes.push_back(flow.route);
-      left.push_back(flow.bytes);
-    }
-  }
-  double time = 0;
-  while (!routes.empty()) {
-    const std::vector<double> rates = max_min_rates(capacity, routes);
-    double next = std::numeric_limits<double>::infinity();
-    for (std::size_t f = 0; f < routes.size(); ++f) {
-      next = std::min(next, left[f] / rates[f]);
-    }
-    time += next;
-    // What would end within a rounding error of `next` ends now: symmetric flows end together.
-    std::size_t kept = 0;
-    for (std::size_t f = 0; f < routes.size(); ++f) {
-      const bool over = left[f] <= rates[f] * next * (1 + 1e-12);
-      if (!over) {
-        left[kept] = left[f] - rates[f] * next;
-        if (kept != f) {
-          routes[kept] = std::move(routes[f]);
-        }
-        ++kept;
-      }
-    }
-    routes.resize(kept);
-    left.resize(kept);
-  }
-  return time;
 }
 
 struct Busiest {
@@ -162,8 +127,10 @@ Schedule Model::schedule(const Collective& collective, const Placement& placemen
       Phase& to = schedule.phases[p];
       to.steps = std::max(to.steps, from.steps);
       to.latency = std::max(to.latency, Micros(impl_->latency(from)));
+      const auto first = static_cast<std::int32_t>(to.flows.size());
       for (const UnitFlow& flow : from.flows) {
-        to.flows.push_back({flow.from, flow.to, flow.share * bytes, impl_->router.route(flow.from, flow.to)});
+        to.flows.push_back({flow.from, flow.to, flow.share * bytes, impl_->router.route(flow.from, flow.to),
+                            flow.after < 0 ? -1 : first + flow.after});
       }
     }
   });
@@ -176,15 +143,21 @@ Schedule Model::schedule(const Collective& collective, const Placement& placemen
 Cost Model::cost(const Collective& collective, const Placement& placement) const {
   Cost cost;
   std::vector<double> total(impl_->capacities.size(), 0);
-  for (const Phase& phase : schedule(collective, placement).phases) {
-    std::vector<double> loads(impl_->capacities.size(), 0);
+  const Schedule schedule = this->schedule(collective, placement);
+  std::vector<double> loads(impl_->capacities.size());
+  for (const Phase& phase : schedule.phases) {
+    std::fill(loads.begin(), loads.end(), 0);
     add_loads(phase, loads);
     add_loads(phase, total);
-    const double bound = busiest_of(loads, impl_->capacities).time;
-    cost.bound += phase.latency + Micros(bound);
-    // Never below the bound, not even by a rounding error (N4).
-    cost.time += phase.latency + Micros(std::max(bound, drain_time(impl_->capacities, phase)));
+    cost.bound += phase.latency + Micros(busiest_of(loads, impl_->capacities).time);
   }
+  InFlight alone(impl_->capacities);
+  std::vector<InFlight::Finished> finished;
+  alone.start(schedule, Micros(0));
+  alone.advance(Micros(std::numeric_limits<double>::max()), finished);
+  AOIZORA_CHECK(finished.size() == 1, "a collective did not end");
+  // Never below the bound, not even by a rounding error (N4).
+  cost.time = std::max(cost.bound, finished.front().at);
   const Busiest busiest = busiest_of(total, impl_->capacities);
   cost.busiest = busiest.link;
   cost.busiest_bytes = Bytes(static_cast<std::int64_t>(busiest.bytes + 0.5));

@@ -18,6 +18,8 @@ struct Flow {
   double bytes = 0;
   /// (link, share of the bytes that cross it).
   std::vector<std::pair<Link, double>> route;
+  /// The flow of this phase whose round k-1 brings what round k of this one passes on; -1: none.
+  std::int32_t after = -1;
 };
 
 /// Flows that run together; the phase is over when its last flow is. `steps` identical rounds are one phase

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "aoizora/network/model.h"
+#include "aoizora/network/sharing.h"
+
+namespace aoizora::network {
+
+/// Collectives in flight at once (N4): each runs its phases in turn, and the flows of all phases that are
+/// active share the links max-min fairly, anew whenever a flow begins or ends. A phase is its latency, during
+/// which it takes no bandwidth, then its flows.
+class InFlight {
+ public:
+  /// Keeps a reference to the capacities, as Model::capacities returns them.
+  explicit InFlight(std::span<const double> capacity);
+
+  struct Finished {
+    std::int32_t id;
+    Micros at;
+  };
+
+  /// Begins at `now`, which must not be before the last event. Keeps a reference to the schedule until it is
+  /// over. Returns an id; ids count from 0 since clear().
+  std::int32_t start(const Schedule& schedule, Micros now);
+  /// The next time at which anything happens; infinity when nothing is in flight.
+  Micros next();
+  /// Handles everything up to and including `until` and appends what was over by then, in order of time, then
+  /// id.
+  void advance(Micros until, std::vector<Finished>& finished);
+  void clear();
+
+ private:
+  struct Run {
+    const Schedule* schedule = nullptr;
+    std::size_t phase = 0;
+    std::int32_t active = 0;  // flows of the phase not yet through
+  };
+  struct Active {
+    std::int32_t run = 0;
+    double left = 0;   // bytes, at `since`
+    double since = 0;  // µs
+    double rate = 0;   // bytes/µs
+    std::uint32_t version = 0;
+  };
+  struct Event {
+    double at = 0;
+    std::int32_t flow = -1;  // -1: the flows of `run`'s phase begin
+    std::int32_t run = 0;
+    std::uint32_t version = 0;
+    friend auto operator<=>(const Event&, const Event&) = default;
+  };
+
+  void begin_phase(std::int32_t run, double now);
+  void begin_flows(std::int32_t run, double now);
+  void end_flow(std::int32_t flow, double now, std::vector<Finished>& finished);
+  void end_phase(std::int32_t run, double now, std::vector<Finished>& finished);
+  void refresh();
+  void push(const Event& event);
+  bool stale(const Event& event) const;
+  Event pop();
+
+  FairShare share_;
+  std::vector<Run> runs_;
+  std::vector<Active> active_;  // by flow id of share_
+  std::vector<Event> heap_;
+  double now_ = 0;
+  bool changed_ = false;
+  std::vector<Finished> pending_;  // over as soon as started: nothing to send
+};
+
+}  // namespace aoizora::network

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "aoizora/base/units.h"
+
+namespace aoizora::network {
+
+/// Max-min fair rates (N4) of a changing set of flows.
+///
+/// Progressive filling (Bertsekas & Gallager 1992, 6.5.2): all rates rise together; when a link is full, the
+/// flows over it keep their rate and the others rise on. A flow takes share * rate of each link of its route.
+///
+/// Incremental: a flow that comes or goes can change only the rates of flows that it is connected to through
+/// shared links; update() fills those anew and no others. The filling itself costs O(I log L) for I entries
+/// in the routes: a link's level (capacity left / share of flows still rising) never falls, so a heap with
+/// stale keys finds the next full link. The plain algorithm it is tested against is in sharing_test.cc.
+class FairShare {
+ public:
+  /// capacity[l] in bytes/µs, above zero.
+  explicit FairShare(std::span<const double> capacity);
+
+  /// Ids of removed flows are used again. A flow without a route has an infinite rate.
+  std::int32_t add(std::span<const std::pair<Link, double>> route);
+  void remove(std::int32_t flow);
+  /// Makes rates valid; returns the flows whose rate was computed anew, in no particular but a repeatable
+  /// order.
+  std::span<const std::int32_t> update();
+  /// bytes/µs; valid after update().
+  double rate(std::int32_t flow) const { return flows_[static_cast<std::size_t>(flow)].rate; }
+  /// Removes all flows; keeps memory.
+  void clear();
+
+ private:
+  struct Step {
+    std::int32_t link = 0;
+    std::int32_t position = 0;  // in the link's list
+    double share = 0;
+  };
+  struct Flow {
+    std::vector<Step> route;
+    double rate = 0;
+    bool fixed = false;
+    bool alive = false;
+    std::uint32_t seen = 0;
+  };
+  struct OnLink {
+    std::int32_t flow = 0;
+    std::int32_t step = 0;
+  };
+  struct LinkState {
+    double capacity = 0;
+    double left = 0;
+    double weight = 0;
+    std::int32_t rising = 0;  // flows without a rate, counted: `weight` is subject to rounding
+    std::uint32_t seen = 0;
+    std::vector<OnLink> flows;
+  };
+
+  void touch(std::int32_t link);
+  void collect();
+  void fill();
+  void fix(std::int32_t flow, double level);
+
+  std::vector<LinkState> links_;
+  std::vector<Flow> flows_;
+  std::vector<std::int32_t> free_;
+  std::vector<std::int32_t> touched_;    // links
+  std::vector<std::int32_t> component_;  // links to fill
+  std::vector<std::int32_t> changed_;    // flows to fill
+  std::vector<std::int32_t> unrouted_;
+  std::vector<std::pair<double, std::int32_t>> heap_;
+  std::uint32_t epoch_ = 0;
+};
+
+}  // namespace aoizora::network

@@ -1,0 +1,506 @@
+#include "aoizora/pipeline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "aoizora/base/file.h"
+#include "aoizora/base/parallel.h"
+#include "aoizora/place/search.h"
+#include "aoizora/shard/cost.h"
+#include "aoizora/shard/prune.h"
+#include "aoizora/simulate/replay.h"
+#include "aoizora/simulate/workload.h"
+
+namespace aoizora {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The one wrapper around every stage: it announces, times, checks for Ctrl-C and dumps.
+class Stages {
+ public:
+  Stages(const Observer& observer, const Cancel& cancel, std::string dump_folder)
+      : observer_(observer), cancel_(cancel), dump_folder_(std::move(dump_folder)) {}
+
+  template <typename Work>
+  auto run(const std::string& name, Work work) {
+    check();
+    stage_ = name;
+    done_ = 0;
+    tell({Event::Kind::kBegin, name, "", 0, 0, 0});
+    const auto start = Clock::now();
+    auto result = work();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    times_.push_back({{"stage", name}, {"seconds", seconds}});
+    tell({Event::Kind::kEnd, name, "", 0, 0, seconds});
+    check();
+    return result;
+  }
+
+  /// One of `total` pieces of the running stage is finished; from any thread.
+  void progress(std::size_t total, const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    if (observer_) observer_({Event::Kind::kProgress, stage_, text, done_, total, 0});
+  }
+
+  void warn(const std::string& text) { tell({Event::Kind::kWarning, stage_, text, 0, 0, 0}); }
+
+  void dump(const std::string& name, const Json& json) {
+    if (dump_folder_.empty()) return;
+    write_atomically(fmt::format("{}/{}-{}.json", dump_folder_, ++dumped_, name), json.dump(1) + "\n");
+  }
+
+  void check() const {
+    if (cancel_.requested()) throw Interrupted("interrupted");
+  }
+  const Json& times() const { return times_; }
+
+ private:
+  void tell(const Event& event) {
+    const std::lock_guard lock(mutex_);
+    if (observer_) observer_(event);
+  }
+
+  const Observer& observer_;
+  const Cancel& cancel_;
+  std::string dump_folder_;
+  std::string stage_;
+  std::mutex mutex_;
+  std::size_t done_ = 0;
+  int dumped_ = 0;
+  Json times_ = Json::array();
+};
+
+/// One candidate on its way through the stages.
+struct Track {
+  plan::CandidateRecord record;
+  std::optional<shard::Cost> cost;
+  std::optional<compile::CompileResult> compiled;
+  std::optional<simulate::Workload> workload;
+  std::optional<place::Ranking> ranking;
+
+  void fail(std::string reason) {
+    record.status = plan::Status::kFailed;
+    record.reason = std::move(reason);
+  }
+};
+
+/// A candidate on one placement, as the ranking scored it.
+struct Finalist {
+  std::size_t track = 0;
+  place::Scored scored;
+};
+
+std::vector<topology::Coordinates> coordinates_of(const topology::Slice& slice,
+                                                  const topology::Placement& placement) {
+  std::vector<topology::Coordinates> all;
+  all.reserve(placement.size());
+  for (const Chip chip : placement) all.push_back(slice.coordinates(chip));
+  return all;
+}
+
+class Pipeline {
+ public:
+  Pipeline(const PlanRequest& request, compile::Compiler& compiler, const Observer& observer,
+           const Cancel& cancel)
+      : request_(request),
+        compiler_(compiler),
+        cancel_(cancel),
+        slice_(topology::Slice::parse(request.slice)),
+        profile_(request.profile ? *request.profile : network::Profile::builtin(slice_.kind())),
+        model_(slice_, profile_),
+        stages_(observer, cancel, request.dump_folder) {}
+
+  plan::Plan run() {
+    const auto description = stages_.run("describe", [&] { return describe(); });
+    stages_.run("enumerate", [&] { return enumerate_candidates(description); });
+    stages_.run("shard", [&] { return shard_candidates(); });
+    stages_.run("compile", [&] { return compile_survivors(); });
+    const auto finalists = stages_.run("place", [&] { return place_survivors(); });
+    const auto winner = stages_.run("realise", [&] { return realise(finalists); });
+    plan::Plan plan = write_plan(description, finalists, winner);
+    verify(plan);
+    return plan;
+  }
+
+ private:
+  enumerate::ModelDescription describe() {
+    auto outcome = compiler_.describe(request_.model, cancel_);
+    if (const auto* failure = std::get_if<compile::Failure>(&outcome)) {
+      stages_.check();
+      user_error("{}", failure->reason);
+    }
+    return std::get<enumerate::ModelDescription>(std::move(outcome));
+  }
+
+  std::size_t enumerate_candidates(const enumerate::ModelDescription& description) {
+    auto found = enumerate::enumerate(description, static_cast<std::int64_t>(slice_.chips()), request_.space);
+    for (auto& candidate : found.legal) {
+      Track track;
+      track.record.candidate = std::move(candidate);
+      tracks_.push_back(std::move(track));
+    }
+    legal_ = tracks_.size();
+    for (auto& illegal : found.illegal) {
+      Track track;
+      track.record.candidate = std::move(illegal.candidate);
+      track.record.status = plan::Status::kIllegal;
+      track.record.reason = std::move(illegal.reason);
+      tracks_.push_back(std::move(track));
+    }
+    duplicates_ = found.duplicates;
+    if (legal_ == 0) {
+      user_error("no sharding of {} is legal on {}: {}", description.name, slice_.name(),
+                 tracks_.empty() ? "the space is empty" : tracks_.front().record.reason);
+    }
+    return legal_;
+  }
+
+  std::size_t shard_candidates() {
+    parallel_for(legal_, request_.jobs, [&](std::size_t i) {
+      if (cancel_.requested()) return;
+      shard_one(tracks_[i]);
+      stages_.progress(legal_, tracks_[i].record.candidate.id());
+    });
+    stages_.check();
+    std::vector<shard::Cost> costs;
+    std::vector<std::string> ids;
+    std::vector<std::size_t> index;
+    for (std::size_t i = 0; i < legal_; ++i) {
+      if (!tracks_[i].cost) continue;
+      costs.push_back(*tracks_[i].cost);
+      ids.push_back(tracks_[i].record.candidate.id());
+      index.push_back(i);
+    }
+    const auto verdicts = shard::prune(costs, ids, profile_, request_.survivors);
+    for (std::size_t i = 0; i < verdicts.size(); ++i) {
+      Track& track = tracks_[index[i]];
+      track.record.reason = verdicts[i].reason;
+      if (verdicts[i].keep) {
+        survivors_.push_back(index[i]);
+      } else {
+        track.record.status = plan::Status::kPruned;
+      }
+    }
+    // The likely winner first, so that an interrupted run keeps the compiles that matter most.
+    std::stable_sort(survivors_.begin(), survivors_.end(), [&](std::size_t a, std::size_t b) {
+      return tracks_[a].cost->estimate() < tracks_[b].cost->estimate();
+    });
+    if (survivors_.empty()) no_survivor("sharding");
+    return survivors_.size();
+  }
+
+  void shard_one(Track& track) {
+    auto outcome = compiler_.shard({request_.model, slice_.name(), track.record.candidate}, cancel_);
+    if (const auto* failure = std::get_if<compile::Failure>(&outcome)) {
+      track.fail(fmt::format("sharding: {}: {}", compile::failure_name(failure->kind), failure->reason));
+      return;
+    }
+    auto& local = std::get<compile::ShardResult>(outcome);
+    try {
+      const auto program = ir::read_stablehlo(std::move(local.text), track.record.candidate.id() + ".mlir");
+      track.cost = shard::cost(program, profile_, model_);
+      track.record.precompile = track.cost->estimate();
+    } catch (const UserError& error) {
+      track.fail(fmt::format("sharding: cannot be read: {}", error.what()));
+    }
+  }
+
+  std::size_t compile_survivors() {
+    parallel_for(survivors_.size(), request_.jobs, [&](std::size_t i) {
+      if (cancel_.requested()) return;
+      Track& track = tracks_[survivors_[i]];
+      compile_one(track);
+      stages_.progress(survivors_.size(), track.record.candidate.id());
+    });
+    stages_.check();
+    std::erase_if(survivors_, [&](std::size_t i) { return !tracks_[i].compiled; });
+    if (survivors_.empty()) no_survivor("compiling");
+    return survivors_.size();
+  }
+
+  void compile_one(Track& track) {
+    auto outcome = compiler_.compile(
+        {request_.model, slice_.name(), track.record.candidate, {}, request_.compiler_options}, cancel_);
+    if (const auto* failure = std::get_if<compile::Failure>(&outcome)) {
+      track.fail(fmt::format("compiling: {}: {}", compile::failure_name(failure->kind), failure->reason));
+      return;
+    }
+    auto result = std::get<compile::CompileResult>(std::move(outcome));
+    track.record.memory_bytes = result.memory.total();
+    if (Bytes(result.memory.total()) > profile_.hbm_capacity) {
+      track.fail(fmt::format("compiling: does not fit HBM: the compiler needs {:.2f} GiB a chip",
+                             static_cast<double>(result.memory.total()) / (1 << 30)));
+      return;
+    }
+    try {
+      track.workload = lower(result.hlo, track.record.candidate.id());
+    } catch (const UserError& error) {
+      track.fail(fmt::format("compiling: its HLO cannot be read: {}", error.what()));
+      return;
+    }
+    track.record.status = plan::Status::kCompiled;
+    track.compiled = std::move(result);
+  }
+
+  simulate::Workload lower(const std::string& hlo, const std::string& id) const {
+    return simulate::lower(ir::read_hlo(hlo, id + ".hlo"), profile_);
+  }
+
+  std::vector<Finalist> place_survivors() {
+    std::vector<Finalist> finalists;
+    for (const std::size_t i : survivors_) {
+      Track& track = tracks_[i];
+      place::Options options = request_.search;
+      options.workers = request_.jobs;
+      track.ranking =
+          place::rank(*track.workload, slice_, profile_, track.record.candidate.mesh, options, cancel_);
+      stages_.check();
+      track.record.predicted = track.ranking->best.step;
+      finalists.push_back({i, track.ranking->best});
+      for (const auto& scored : track.ranking->top) {
+        if (scored.placement != track.ranking->best.placement) finalists.push_back({i, scored});
+      }
+      stages_.progress(survivors_.size(), track.record.candidate.id());
+    }
+    std::stable_sort(finalists.begin(), finalists.end(),
+                     [](const Finalist& a, const Finalist& b) { return a.scored.step < b.scored.step; });
+    // A ranking's best stands for its ties: it may be a hair slower than the fastest, and comes first all the
+    // same.
+    std::stable_partition(finalists.begin(), finalists.end(), [&](const Finalist& finalist) {
+      return finalist.track == finalists.front().track &&
+             finalist.scored.placement == tracks_[finalist.track].ranking->best.placement;
+    });
+    return finalists;
+  }
+
+  struct Winner {
+    Finalist finalist;
+    simulate::StepTime time;
+    compile::CompileResult compiled;
+  };
+
+  /// The winner is compiled once more with its own device order: the compiler may refuse it, or choose other
+  /// collectives. Then the next best is taken, and the refusal recorded.
+  Winner realise(const std::vector<Finalist>& finalists) {
+    std::set<std::pair<std::size_t, std::vector<topology::Coordinates>>> tried;
+    for (const Finalist& finalist : finalists) {
+      stages_.check();
+      const auto coordinates = coordinates_of(slice_, finalist.scored.placement);
+      if (!tried.emplace(finalist.track, coordinates).second) continue;
+      Track& track = tracks_[finalist.track];
+      const std::string id = track.record.candidate.id();
+      auto outcome = compiler_.compile(
+          {request_.model, slice_.name(), track.record.candidate, coordinates, request_.compiler_options},
+          cancel_);
+      stages_.check();
+      if (const auto* failure = std::get_if<compile::Failure>(&outcome)) {
+        refusals_.push_back(
+            {id, coordinates, fmt::format("{}: {}", compile::failure_name(failure->kind), failure->reason)});
+        continue;
+      }
+      Winner winner{finalist, {}, std::get<compile::CompileResult>(std::move(outcome))};
+      const auto workload = lower(winner.compiled.hlo, id);
+      winner.time =
+          simulate::Replayer(workload, model_).run(finalist.scored.placement, simulate::Mode::kEvent);
+      if (const auto other = came_out_differently(winner, finalists)) {
+        refusals_.push_back({id, coordinates, *other});
+        continue;
+      }
+      stages_.progress(1, fmt::format("{} on {}", id, finalist.scored.name));
+      return winner;
+    }
+    user_error("the compiler refuses every device order that was tried ({}); the last reason: {}",
+               refusals_.size(), refusals_.empty() ? "none" : refusals_.back().reason);
+  }
+
+  /// The compiled program of a placement may use other collectives than the one it was ranked by. That
+  /// matters when it is slower than what the next finalist promises by more than the model can tell.
+  std::optional<std::string> came_out_differently(const Winner& winner,
+                                                  const std::vector<Finalist>& finalists) const {
+    const Micros promised = winner.finalist.scored.step;
+    if (winner.time.step <= promised * (1 + profile_.stated_error)) return std::nullopt;
+    const auto next = std::find_if(finalists.begin(), finalists.end(), [&](const Finalist& other) {
+      return other.track != winner.finalist.track ||
+             other.scored.placement != winner.finalist.scored.placement;
+    });
+    if (next == finalists.end() || winner.time.step <= next->scored.step * (1 + profile_.stated_error)) {
+      return std::nullopt;
+    }
+    return fmt::format("compiled with its own device order it takes {:.1f} us, not {:.1f} us",
+                       winner.time.step.value, promised.value);
+  }
+
+  [[noreturn]] void no_survivor(const std::string& stage) const {
+    std::string reasons;
+    int shown = 0;
+    for (const auto& track : tracks_) {
+      if (track.record.status == plan::Status::kIllegal || shown == 3) continue;
+      reasons += fmt::format("\n  {}: {}", track.record.candidate.id(), track.record.reason);
+      ++shown;
+    }
+    user_error("no candidate of {} is left after {}:{}", request_.model.name, stage, reasons);
+  }
+
+  plan::Plan write_plan(const enumerate::ModelDescription& description,
+                        const std::vector<Finalist>& finalists, const Winner& winner) {
+    Track& track = tracks_[winner.finalist.track];
+    track.record.status = plan::Status::kWinner;
+    track.record.predicted = winner.time.step;
+    const place::Ranking& ranking = *track.ranking;
+    plan::Plan plan;
+    plan.slice = slice_.name();
+    plan.model = description.name;
+    plan.model_options = description.options;
+    plan.fingerprint = description.fingerprint;
+    plan.winner = track.record.candidate;
+    plan.device_coords = coordinates_of(slice_, winner.finalist.scored.placement);
+    plan.placement = winner.finalist.scored.name;
+    plan.predicted = {winner.time.step, winner.time.compute, winner.time.exposed_comm};
+    plan.lower_bound = ranking.lower_bound;
+    plan.gap = ranking.gap;
+    plan.memory = winner.compiled.memory;
+    plan.refusals = refusals_;
+    add_baselines(plan, ranking);
+    add_alternatives(plan, finalists, winner);
+    add_assumptions(plan, winner);
+    for (const auto& candidate : tracks_) plan.candidates.push_back(candidate.record);
+    add_notes(plan, ranking, *track.workload);
+    plan.evidence = {{"toolchain", request_.toolchain},
+                     {"compiler_options", request_.compiler_options},
+                     {"profile", profile_.name},
+                     {"stated_error", profile_.stated_error},
+                     {"candidates",
+                      {{"legal", legal_},
+                       {"illegal", tracks_.size() - legal_},
+                       {"duplicates", duplicates_},
+                       {"compiled", survivors_.size()}}},
+                     {"placements_evaluated", evaluated()}};
+    plan.key = plan::plan_key(
+        {{"fingerprint", plan.fingerprint},
+         {"evidence", {{"toolchain", request_.toolchain}, {"compiler_options", request_.compiler_options}}},
+         {"slice", plan.slice},
+         {"profile", profile_.name},
+         {"version", plan::kVersion}});
+    plan.run = {{"stages", stages_.times()}, {"compiles", compiles_json()}};
+    return plan;
+  }
+
+  std::int64_t evaluated() const {
+    std::int64_t sum = 0;
+    for (const auto& track : tracks_) sum += track.ranking ? track.ranking->evaluated : 0;
+    return sum;
+  }
+
+  Json compiles_json() const {
+    Json list = Json::array();
+    for (const auto& track : tracks_) {
+      if (!track.compiled) continue;
+      list.push_back({{"id", track.record.candidate.id()},
+                      {"seconds", track.compiled->seconds},
+                      {"peak_worker_bytes", track.compiled->peak_worker_bytes},
+                      {"reused", track.compiled->reused}});
+    }
+    return list;
+  }
+
+  static void add_baselines(plan::Plan& plan, const place::Ranking& ranking) {
+    for (const auto& baseline : ranking.baselines) {
+      const bool refused = baseline.placement.empty();
+      plan.baselines.push_back(
+          {baseline.name, refused ? std::nullopt : std::optional(baseline.step), baseline.note});
+    }
+    plan.baselines.push_back({"worst", ranking.worst.step, ranking.worst.name});
+  }
+
+  void add_alternatives(plan::Plan& plan, const std::vector<Finalist>& finalists,
+                        const Winner& winner) const {
+    const Micros limit = winner.time.step * (1 + profile_.stated_error);
+    for (const auto& finalist : finalists) {
+      const bool itself = finalist.track == winner.finalist.track &&
+                          finalist.scored.placement == winner.finalist.scored.placement;
+      const std::string id = tracks_[finalist.track].record.candidate.id();
+      if (itself || refused(finalist)) continue;
+      const bool better_placement_of_another = finalist.track != winner.finalist.track;
+      if (!plan.runner_up && better_placement_of_another) {
+        plan.runner_up = plan::RunnerUp{id, finalist.scored.name, finalist.scored.step};
+        plan.margin = finalist.scored.step / winner.time.step - 1;
+      }
+      if (finalist.scored.step <= limit)
+        plan.ties.push_back(fmt::format("{} on {}", id, finalist.scored.name));
+    }
+  }
+
+  bool refused(const Finalist& finalist) const {
+    const auto coordinates = coordinates_of(slice_, finalist.scored.placement);
+    const std::string id = tracks_[finalist.track].record.candidate.id();
+    return std::any_of(refusals_.begin(), refusals_.end(), [&](const plan::Refusal& refusal) {
+      return refusal.candidate == id && refusal.device_coords == coordinates;
+    });
+  }
+
+  void add_assumptions(plan::Plan& plan, const Winner& winner) const {
+    for (const auto& mine : tracks_[winner.finalist.track].ranking->by_assumption) {
+      plan::AssumptionRecord record{mine.name, plan.winner.id(), mine.best.step, mine.chosen};
+      for (const std::size_t i : survivors_) {
+        for (const auto& other : tracks_[i].ranking->by_assumption) {
+          if (other.name != mine.name || !(other.best.step < record.best)) continue;
+          record.best = other.best.step;
+          record.winner = tracks_[i].record.candidate.id();
+        }
+      }
+      plan.by_assumption.push_back(std::move(record));
+    }
+  }
+
+  void add_notes(plan::Plan& plan, const place::Ranking& ranking, const simulate::Workload& workload) const {
+    plan.notes.push_back(
+        fmt::format("{} placements of the winner's program were scored; none can be faster than {:.1f} us "
+                    "under the model ({} search, gap {:.1f} %)",
+                    ranking.evaluated, ranking.lower_bound.value, ranking.exact ? "exact" : "heuristic",
+                    ranking.gap * 100));
+    std::set<std::vector<std::int32_t>> meshes;
+    for (const std::size_t i : survivors_) meshes.insert(tracks_[i].record.candidate.mesh.shape);
+    if (meshes.size() == 1 && survivors_.size() > 1) {
+      plan.notes.push_back("all survivors share one mesh; --top-k compiles more candidates");
+    }
+    if (workload.unpriced.value > 0.01 * workload.compute.value) {
+      plan.notes.push_back(fmt::format("ops that no rule prices are {:.1f} % of the compute",
+                                       100 * (workload.unpriced / workload.compute)));
+    }
+    for (const auto& warning : workload.warnings) plan.notes.push_back(warning);
+  }
+
+  /// The plan must read back to itself: what is written is what a server will load.
+  static void verify(const plan::Plan& plan) {
+    const Json json = plan::to_json(plan);
+    const Json again = plan::to_json(plan::from_json(JsonView(json, "plan")));
+    AOIZORA_CHECK(json == again, "the plan does not read back to itself");
+  }
+
+  const PlanRequest& request_;
+  compile::Compiler& compiler_;
+  const Cancel& cancel_;
+  topology::Slice slice_;
+  network::Profile profile_;
+  network::Model model_;
+  Stages stages_;
+  std::vector<Track> tracks_;
+  std::size_t legal_ = 0;
+  std::int64_t duplicates_ = 0;
+  std::vector<std::size_t> survivors_;
+  std::vector<plan::Refusal> refusals_;
+};
+
+}  // namespace
+
+plan::Plan make_plan(const PlanRequest& request, compile::Compiler& compiler, const Observer& observer,
+                     const Cancel& cancel) {
+  return Pipeline(request, compiler, observer, cancel).run();
+}
+
+}  // namespace aoizora
