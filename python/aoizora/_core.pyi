@@ -9,6 +9,9 @@ class Interrupted(KeyboardInterrupt): ...
 def plan(request: str, on_event: Callable[[str, str, str, int, int, float], None]) -> str:
     """Plans (src/aoizora/plan_service.h): JSON request in, JSON plan out."""
 
+def candidates(request: str, on_event: Callable[[str, str, str, int, int, float], None]) -> str:
+    """Describes and enumerates only; the same request as `plan`."""
+
 def plan_text(text: str, file: str, colour: bool, candidates: int, verbose: bool) -> str:
     """A plan file's text as a person reads it."""
 

@@ -110,6 +110,34 @@ std::int64_t peak_memory_bytes() {
 
 }  // namespace
 
+std::string candidates_service(const std::string& text, const Observer& observer) {
+  Cancel cancel;
+  const InterruptScope interrupt(cancel);
+  const Json document = parse_json(text, "request");
+  const JsonView json(document, "request");
+  const PlanRequest request = request_from(json);
+  const auto slice = topology::Slice::parse(request.slice);
+  const ScratchFolder scratch;
+  const auto compiler = compiler_from(json, request, scratch.path(), observer);
+  auto outcome = compiler->describe(request.model, cancel);
+  if (cancel.requested()) throw Interrupted("interrupted");
+  if (const auto* failure = std::get_if<compile::Failure>(&outcome)) user_error("{}", failure->reason);
+  const auto& model = std::get<enumerate::ModelDescription>(outcome);
+  const auto found = enumerate::enumerate(model, static_cast<std::int64_t>(slice.chips()), request.space);
+  Json answer = {
+      {"model", model.name}, {"slice", slice.name()}, {"legal", Json::array()}, {"illegal", Json::array()}};
+  for (const auto& candidate : found.legal) {
+    answer["legal"].push_back({{"id", candidate.id()}});
+    answer["legal"].back().update(enumerate::to_json(candidate));
+  }
+  for (const auto& [candidate, reason] : found.illegal) {
+    answer["illegal"].push_back({{"id", candidate.id()}, {"reason", reason}});
+    answer["illegal"].back().update(enumerate::to_json(candidate));
+  }
+  answer["duplicates"] = found.duplicates;
+  return answer.dump(1) + "\n";
+}
+
 std::string plan_service(const std::string& text, const Observer& observer) {
   Cancel cancel;
   const InterruptScope interrupt(cancel);

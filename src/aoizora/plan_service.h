@@ -17,4 +17,8 @@ namespace aoizora {
 /// UserError names the member that is wrong. Ctrl-C while it runs throws Interrupted.
 std::string plan_service(const std::string& request, const Observer& observer);
 
+/// `aoizora candidates`: the same request, only described and enumerated. JSON:
+/// `{model, slice, legal: [{id, ...}], illegal: [{id, reason, ...}], duplicates}`.
+std::string candidates_service(const std::string& request, const Observer& observer);
+
 }  // namespace aoizora

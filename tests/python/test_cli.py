@@ -98,7 +98,8 @@ def test_commands_without_a_compiler_import_no_jax() -> None:
         "import sys; from aoizora import cli\n"
         "try: cli.main(['--help'])\n"
         "except SystemExit: pass\n"
-        "bad = [m for m in ('jax', 'numpy', 'rich') if m in sys.modules]; sys.exit(str(bad) if bad else 0)"
+        "bad = [m for m in ('jax', 'numpy', 'rich') if m in sys.modules]\n"
+        "sys.exit(str(bad) if bad else 0)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60

@@ -49,7 +49,11 @@ class Reads {
     ++round_;
     std::int64_t bytes = 0;
     stack_.clear();
-    for (const auto& operand : op.operands) stack_.push_back(operand);
+    for (const auto& operand : op.operands) {
+      // What a block returns is only passed on, unless its last element-wise step has still to be computed.
+      if (leaves_block(op) && is_source(block_.instructions[operand.instruction.at()])) continue;
+      stack_.push_back(operand);
+    }
     while (!stack_.empty()) {
       const ir::Operand operand = stack_.back();
       stack_.pop_back();
