@@ -5,4 +5,5 @@ NB_MODULE(_core, module) {
   module.doc() = "The C++ core of AoiZora. JSON in, JSON out; see the headers in src/aoizora.";
   bind_base(module);
   bind_pipeline(module);
+  bind_place(module);
 }

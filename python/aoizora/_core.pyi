@@ -17,3 +17,6 @@ def plan_text(text: str, file: str, colour: bool, candidates: int, verbose: bool
 
 def check_plan(path: str) -> str:
     """Reads a plan file, checks it, and gives it back as JSON."""
+
+def rank(request: str) -> str:
+    """Ranks placements of a compiled program (src/aoizora/place/rank_service.h)."""
