@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include "aoizora/base/error.h"
 
@@ -93,6 +94,7 @@ void InFlight::end_phase(std::int32_t run, double now, std::vector<Finished>& fi
 void InFlight::end_flow(std::int32_t flow, double now, std::vector<Finished>& finished) {
   const std::int32_t run = active_[at(flow)].run;
   ++active_[at(flow)].version;
+  active_[at(flow)].run = -1;
   share_.remove(flow);
   changed_ = true;
   if (--runs_[at(run)].active == 0) {
@@ -118,6 +120,31 @@ void InFlight::refresh() {
     ++flow.version;
     push({now_ + flow.left / rate, id, flow.run, flow.version});
   }
+}
+
+void InFlight::add_state(Micros now, std::vector<double>& row) const {
+  // (run, is it a flow, µs or bytes)
+  std::vector<std::tuple<std::int32_t, bool, double>> parts;
+  for (const Event& event : heap_) {
+    if (event.flow < 0) {
+      parts.emplace_back(event.run, false, event.at - now.value);
+    }
+  }
+  for (const Active& flow : active_) {
+    if (flow.run >= 0) {
+      parts.emplace_back(flow.run, true, flow.left - flow.rate * (now.value - flow.since));
+    }
+  }
+  std::sort(parts.begin(), parts.end());
+  std::int32_t last = -1;
+  for (const auto& [run, flows, value] : parts) {
+    if (run != last) {
+      row.push_back(static_cast<double>(runs_[at(run)].phase));
+      last = run;
+    }
+    row.push_back(value);
+  }
+  row.push_back(static_cast<double>(pending_.size()));
 }
 
 Micros InFlight::next() {

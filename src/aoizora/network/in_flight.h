@@ -31,6 +31,10 @@ class InFlight {
   /// id.
   void advance(Micros until, std::vector<Finished>& finished);
   void clear();
+  /// Appends what is still to come, relative to `now`: for each collective in flight, oldest first, its
+  /// phase, µs until the phase's flows begin, and the bytes left of those that have begun, least first. Equal
+  /// rows go on equally, so a caller can tell that a loop repeats.
+  void add_state(Micros now, std::vector<double>& row) const;
 
  private:
   struct Run {
