@@ -142,7 +142,11 @@ StructureFloor LowerBound::floor_of(const Structure& structure) const {
   }
   if (even) floor.spread = link_bytes / total_capacity_;
   // On v7x two devices share the links of a chip, and both must send unless to each other.
-  if (structure.covers && even) floor.weakest = least_sent / weakest_capacity_;
+  // Of a permute only where every chip is a source: what one receives does not load the links it sends over.
+  std::set<std::int32_t> sources;
+  for (const auto& group : structure.groups) sources.insert(group.front());
+  const bool all_send = !structure.permute || sources.size() == problem_->positions();
+  if (structure.covers && even && all_send) floor.weakest = least_sent / weakest_capacity_;
   floor.links = std::max({floor.links, floor.weakest, floor.spread});
   return floor;
 }

@@ -121,7 +121,7 @@ std::int32_t Problem::structure_of(const network::Collective& collective) {
     }
   }
   added.covers = std::all_of(added.groups_of.begin(), added.groups_of.end(),
-                             [&](const auto& in) { return in.size() == (added.permute ? 2U : 1U); });
+                             [&](const auto& in) { return added.permute ? !in.empty() : in.size() == 1; });
   structures_.push_back(std::move(added));
   return static_cast<std::int32_t>(structures_.size() - 1);
 }

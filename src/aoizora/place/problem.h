@@ -17,9 +17,9 @@ struct Structure {
   /// Groups of partitions; of a permute each pair is a group of two, source first.
   std::vector<std::vector<std::int32_t>> groups;
   bool permute = false;
-  /// Every partition is in a group; of a permute: is a source once and a target once.
+  /// Every partition is in exactly one group; of a permute: in at least one pair (both ends wait for it, N5).
   bool covers = false;
-  /// groups_of[p]: the groups partition p is in (one; of a permute up to two, or none).
+  /// groups_of[p]: the groups partition p is in (one or none; of a permute up to two).
   std::vector<std::vector<std::int32_t>> groups_of;
   /// Bytes times executions of all its collectives in one step: how much the structure matters.
   double volume = 0;

@@ -90,7 +90,8 @@ void FloorWalk::done(std::size_t transfer, Front& front) {
   const double alone = alone_[transfer];
   const double all = at_start.least + links_[transfer];  // B
   if (!structure.covers || structure.permute) {
-    // Some devices take no part (or wait for one other only), and the one that is `most` may be one of them.
+    // Where some devices take no part the one that is `most` may be one of them; a pair carries what holds
+    // for its two ends, not for a group that others meet.
     front.most = std::max(front.most, all);
     if (structure.covers) {
       front.least = std::max(front.least, at_start.least + alone);
