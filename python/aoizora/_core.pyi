@@ -20,3 +20,12 @@ def check_plan(path: str) -> str:
 
 def rank(request: str) -> str:
     """Ranks placements of a compiled program (src/aoizora/place/rank_service.h)."""
+
+def read_bytes(path: str) -> bytes:
+    """A file or standard input (`-`), unpacked where it is gz, xz or zstd."""
+
+def text_form(data: bytes) -> str:
+    """`hlo`, `generic_mlir`, `pretty_mlir`, `mlir_bytecode` or `binary` (src/aoizora/ir/program.h)."""
+
+def inspect(data: bytes, file: str, as_json: bool) -> str:
+    """What src/aoizora/ir/inspect.h shows of a program, as JSON or as text."""

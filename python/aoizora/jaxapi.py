@@ -225,3 +225,23 @@ def flash_with_residuals(
         False,
     )
     return out, l_sum, m_max
+
+
+def generic_from_mlir(data: bytes) -> str:
+    """MLIR text in any form, MLIR bytecode or a portable StableHLO artefact, in the generic form.
+
+    Raises ValueError with MLIR's own diagnosis when it does not parse.
+    """
+    from jax._src.interpreters import mlir as jax_mlir
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+
+    with jax_mlir.make_ir_context() as context:
+        try:
+            if data.startswith(b"ML\xefR") and b"StableHLO_v" in data[:64]:
+                module = stablehlo.deserialize_portable_artifact(context, data)
+            else:
+                module = ir.Module.parse(data)
+        except Exception as error:
+            raise ValueError(_diagnosis(error)) from None
+        return generic_text(module)

@@ -128,6 +128,13 @@ ReplicaGroups DeviceIds::groups(std::string_view text, Mode mode, Position at) {
     throw UserError(program_.file, at,
                     fmt::format("the replica groups of this program name more than {} ids in all", kMaxIds));
   }
+  const std::int64_t devices = known_devices(mode);
+  std::int64_t named = 0;
+  for (const auto& group : result.expanded()) named += static_cast<std::int64_t>(group.size());
+  if (mode != Mode::kReplicasAllPartitions && devices > 0 && named < devices) {
+    program_.warnings.push_back(fmt::format("{}:{}:{}: the replica groups name {} of {} devices",
+                                            program_.file, at.line, at.column, named, devices));
+  }
   entry->second = result;
   return result;
 }

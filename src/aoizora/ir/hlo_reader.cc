@@ -4,6 +4,7 @@
 
 #include "aoizora/ir/name_table.h"
 #include "aoizora/ir/opcodes.h"
+#include "aoizora/ir/sharding_check.h"
 #include "aoizora/ir/storage.h"
 
 /// HLO text (openxla.org/xla/hlo_text; xla/hlo/parser). One pass; names are resolved when they are met, calls
@@ -161,9 +162,7 @@ class HloReader {
     scan_.skip_space();
     if (*scan_.p == '(') {
       scan_.skip_balanced();
-      scan_.skip_space();
-      if (scan_.p[0] != '-' || scan_.p[1] != '>') scan_.fail_here("expected '->' after the parameters");
-      scan_.p += 2;
+      scan_.expect_arrow("'->' after the parameters");
       scan_.skip_space();
       storage_->shapes.next(scan_);
     }
@@ -240,7 +239,7 @@ class HloReader {
       result.operands = storage_->arena.copy(operands_);
     }
     attributes();
-    if (scan_.at_end() && scan_.end()[-1] != '\n') throw Truncated{at};  // the line may go on
+    if (scan_.in_last_line()) throw Truncated{at};  // the line may go on
     result.attributes = storage_->arena.copy(attributes_);
     calls(result);
     const auto id = static_cast<std::int32_t>(instructions_.size());
@@ -394,12 +393,13 @@ class HloReader {
     scan_.skip_balanced();
   }
 
-  /// Notes the computations an instruction calls.
+  /// Notes the computations an instruction calls; checks its sharding on the way.
   void calls(Instruction& result) {
     called_.clear();
     for (const Attribute& attribute : attributes_) {
       const int rank = call_rank(attribute.key);
       if (rank >= 0) called_names(attribute, rank);
+      if (attribute.key == "sharding") check_sharding(scan_, attribute, *result.shape);
     }
     if (called_.empty()) return;
     std::stable_sort(called_.begin(), called_.end(),

@@ -212,9 +212,7 @@ Shape parse_type(Scanner& scanner, int depth) {
   Shape shape;
   if (*start == '(') {  // function type
     skip_mlir_brackets(scanner);
-    scanner.skip_space();
-    if (scanner.p[0] != '-' || scanner.p[1] != '>') scanner.fail_here("expected '->' in a function type");
-    scanner.p += 2;
+    scanner.expect_arrow("'->' in a function type");
     scanner.skip_space();
     if (*scanner.p == '(') {
       skip_mlir_brackets(scanner);

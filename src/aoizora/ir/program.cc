@@ -26,20 +26,65 @@ std::string_view braced_value(std::string_view braces, std::string_view key) {
   return {};
 }
 
-Program read_program(std::string text, std::string file) {
-  // MLIR writes operations as `"dialect.op"(` or begins with `module` or `#loc`; HLO does neither.
-  std::string_view rest = text;
+namespace {
+
+/// Behind blanks and `//` comments.
+std::string_view content_of(std::string_view text) {
   while (true) {
-    const std::size_t start = rest.find_first_not_of(" \t\r\n");
-    if (start == std::string_view::npos) throw UserError(file, {1, 1}, "the text is empty");
-    rest.remove_prefix(start);
-    if (!rest.starts_with("//")) break;
-    const std::size_t newline = rest.find('\n');
-    rest.remove_prefix(newline == std::string_view::npos ? rest.size() : newline);
+    const std::size_t start = text.find_first_not_of(" \t\r\n");
+    if (start == std::string_view::npos) return {};
+    text.remove_prefix(start);
+    if (!text.starts_with("//")) return text;
+    const std::size_t newline = text.find('\n');
+    text.remove_prefix(newline == std::string_view::npos ? text.size() : newline);
   }
-  const bool mlir = rest.starts_with('"') || rest.starts_with('#') || rest.starts_with("!") ||
-                    rest.starts_with("module ") || rest.starts_with("module@") || rest.starts_with("module{");
-  return mlir ? read_stablehlo(std::move(text), std::move(file)) : read_hlo(std::move(text), std::move(file));
+}
+
+bool starts_with_word(std::string_view text, std::string_view word) {
+  return text.starts_with(word) && (text.size() == word.size() || !Scanner::is_identifier(text[word.size()]));
+}
+
+}  // namespace
+
+TextForm text_form(std::string_view text) {
+  if (text.starts_with("ML\xefR")) return TextForm::kMlirBytecode;
+  constexpr std::size_t kProbe = 4096;
+  if (text.substr(0, kProbe).find('\0') != std::string_view::npos) return TextForm::kBinary;
+  const std::string_view content = content_of(text);
+  if (starts_with_word(content, "HloModule")) return TextForm::kHlo;
+  if (content.starts_with('"')) return TextForm::kGenericMlir;
+  for (const std::string_view word : {"module", "func.func", "sdy.mesh", "builtin.module"}) {
+    if (starts_with_word(content, word)) return TextForm::kPrettyMlir;
+  }
+  if (content.starts_with('#') || content.starts_with('!')) {  // aliases; then the module in either form
+    return text.find("\n\"builtin.module\"(") != std::string_view::npos ? TextForm::kGenericMlir
+                                                                        : TextForm::kPrettyMlir;
+  }
+  return TextForm::kHlo;
+}
+
+Program read_program(std::string text, std::string file) {
+  switch (text_form(text)) {
+    case TextForm::kHlo:
+      break;
+    case TextForm::kGenericMlir:
+      return read_stablehlo(std::move(text), std::move(file));
+    case TextForm::kPrettyMlir:
+      throw UserError(
+          std::move(file), {1, 1},
+          "MLIR in its pretty form is read by `aoizora inspect` with jaxlib installed; here the generic "
+          "form is needed (get_asm(print_generic_op_form=True))");
+    case TextForm::kMlirBytecode:
+      throw UserError(
+          std::move(file), {1, 1},
+          "MLIR bytecode is read by `aoizora inspect` with jaxlib installed; here the generic form is "
+          "needed (get_asm(print_generic_op_form=True))");
+    case TextForm::kBinary:
+      throw UserError(
+          std::move(file), {1, 1},
+          "the file is binary; HLO is read as text (compiled.as_text(), or XLA's --xla_dump_hlo_as_text)");
+  }
+  return read_hlo(std::move(text), std::move(file));
 }
 
 }  // namespace aoizora::ir

@@ -150,7 +150,12 @@ struct Program {
 Program read_hlo(std::string text, std::string file);
 /// Reads MLIR in generic form: StableHLO, Shardy and the func dialect. Same errors.
 Program read_stablehlo(std::string text, std::string file);
-/// Chooses by content.
+/// What a text is, by its beginning.
+enum class TextForm : std::uint8_t { kHlo, kGenericMlir, kPrettyMlir, kMlirBytecode, kBinary };
+TextForm text_form(std::string_view text);
+
+/// Chooses by content. MLIR in its pretty form or as bytecode, and other binary formats, are a UserError that
+/// says how to get a text.
 Program read_program(std::string text, std::string file);
 
 }  // namespace aoizora::ir

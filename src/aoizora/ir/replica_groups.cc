@@ -1,6 +1,7 @@
 #include "aoizora/ir/replica_groups.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 
 #include "aoizora/ir/mesh_groups.h"
@@ -219,10 +220,20 @@ class GroupsReader {
     return ids;
   }
 
+  /// By name, else by number: `{'1'}` is the second axis unless one is called so.
+  static std::ptrdiff_t axis_named(const DeviceMesh& mesh, std::string_view name) {
+    const std::ptrdiff_t named = find_axis(mesh, name);
+    if (named >= 0) return named;
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
+    const bool number = error == std::errc() && end == name.data() + name.size();
+    return number && index < mesh.axes.size() ? static_cast<std::ptrdiff_t>(index) : -1;
+  }
+
   AxisRef axis_ref(const DeviceMesh& mesh) {
     const char* const at = scan_.p;
     const std::string_view name = quoted("an axis name");
-    const std::ptrdiff_t axis = find_axis(mesh, name);
+    const std::ptrdiff_t axis = axis_named(mesh, name);
     if (axis < 0) {
       std::string known;
       for (const MeshAxis& a : mesh.axes) known += fmt::format("{}'{}'", known.empty() ? "" : ", ", a.name);

@@ -61,6 +61,22 @@ void Scanner::expect(char c, const char* what) {
   fail_here(fmt::format("expected {}", what));
 }
 
+void Scanner::expect_arrow(const char* what) {
+  expect('-', what);
+  if (at_end()) throw Truncated{p};
+  if (*p != '>') fail(p, fmt::format("expected {}", what));
+  ++p;
+}
+
+bool Scanner::in_last_line() const {
+  if (!at_end()) return false;
+  const char* at = end_;
+  while (at > begin_ && is_space(at[-1])) {
+    if (*--at == '\n') return false;
+  }
+  return true;
+}
+
 bool Scanner::skip_comment() {
   if (p[1] == '/') {
     const void* const newline = std::memchr(p, '\n', distance(p, end_));

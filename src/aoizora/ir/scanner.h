@@ -77,6 +77,10 @@ class Scanner {
     return true;
   }
   void expect(char c, const char* what);
+  /// Takes `->`.
+  void expect_arrow(const char* what);
+  /// p is at the end and no newline stands behind the last token: the line may go on.
+  bool in_last_line() const;
 
   /// HLO's identifier: letters, digits, `_`, `.`, `-`. Empty when none. Truncated when it touches the end.
   std::string_view identifier();

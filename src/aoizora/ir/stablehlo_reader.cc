@@ -2,8 +2,8 @@
 #include <limits>
 #include <memory>
 
+#include "aoizora/ir/mlir_scopes.h"
 #include "aoizora/ir/mlir_text.h"
-#include "aoizora/ir/name_table.h"
 #include "aoizora/ir/stablehlo_collectives.h"
 #include "aoizora/ir/storage.h"
 
@@ -13,21 +13,6 @@
 /// `captured`.
 namespace aoizora::ir {
 namespace {
-
-constexpr std::string_view kCaptured = "captured";
-
-/// The builder of one open function or region.
-struct Scope {
-  ComputationId id;
-  std::vector<Instruction> instructions;
-  NameTable names;
-  std::int32_t arguments = 0;
-  bool isolated = false;  // a function: values outside cannot be used
-  /// The operation that a region is in the middle of, for a text that ends there.
-  Instruction pending;
-  std::vector<ComputationId> pending_called;
-  bool has_pending = false;
-};
 
 struct PendingCall {
   ComputationId* slot;
@@ -49,7 +34,7 @@ class StableHloReader {
       top_level();
     } catch (const Truncated& cut) {
       program_.truncated = scan_.position(cut.at);
-      while (depth_ > 0) close_scope(true);
+      while (scopes_.depth() > 0) scopes_.close(true);
     }
     if (program_.computations.empty()) scan_.fail(scan_.begin(), "no function in the text");
     resolve_calls();
@@ -97,63 +82,6 @@ class StableHloReader {
     aliases_[name] = std::string_view(value, static_cast<std::size_t>(scan_.p - value));
   }
 
-  // ---- Scopes ----
-
-  Scope& scope() { return *scopes_[depth_ - 1]; }
-
-  ComputationId open_scope(std::string_view name, bool isolated) {
-    if (depth_ >= kMaxNesting) scan_.fail(scan_.p, fmt::format("regions nest deeper than {}", kMaxNesting));
-    if (depth_ == scopes_.size()) scopes_.push_back(std::make_unique<Scope>());
-    Scope& opened = *scopes_[depth_++];
-    opened.id = ComputationId(static_cast<std::int32_t>(program_.computations.size()));
-    opened.instructions.clear();
-    opened.names.clear();
-    opened.arguments = 0;
-    opened.isolated = isolated;
-    opened.has_pending = false;
-    Computation computation;
-    computation.name = name;
-    program_.computations.push_back(std::move(computation));
-    return opened.id;
-  }
-
-  void close_scope(bool truncated) {
-    Scope& closed = scope();
-    if (truncated && closed.has_pending) {
-      closed.pending.called = storage_->arena.copy(closed.pending_called);
-      closed.pending.shape = empty_tuple();
-      closed.instructions.push_back(closed.pending);
-    }
-    Computation& computation = program_.computations[closed.id.at()];
-    computation.instructions.assign(closed.instructions.begin(), closed.instructions.end());
-    if (!closed.instructions.empty()) {
-      computation.root = InstructionId(static_cast<std::int32_t>(closed.instructions.size()) - 1);
-    }
-    --depth_;
-  }
-
-  const Shape* empty_tuple() {
-    if (empty_tuple_ == nullptr) {
-      Shape shape;
-      shape.element = ElementType::kTuple;
-      empty_tuple_ = storage_->shapes.add(std::move(shape));
-    }
-    return empty_tuple_;
-  }
-
-  InstructionId append(Scope& to, const Instruction& instruction) {
-    if (to.instructions.size() >= std::numeric_limits<std::int32_t>::max()) {
-      scan_.fail(scan_.p, "too many operations");
-    }
-    const auto id = static_cast<std::int32_t>(to.instructions.size());
-    if (!instruction.name.empty() && to.names.insert(instruction.name, id) != id) {
-      throw UserError(program_.file, instruction.position,
-                      fmt::format("%{} is defined twice", instruction.name));
-    }
-    to.instructions.push_back(instruction);
-    return InstructionId(id);
-  }
-
   // ---- Operations ----
 
   void operation() {
@@ -178,7 +106,7 @@ class StableHloReader {
     const char* const name = scan_.p;
     scan_.skip_string();
     op.opcode = unquoted({name, static_cast<std::size_t>(scan_.p - name)});
-    if (depth_ == 0) return module_operation(op);
+    if (scopes_.depth() == 0) return module_operation(op);
     body_operation(op, results, at);
   }
 
@@ -230,7 +158,7 @@ class StableHloReader {
     if (field(attributes, "sym_visibility") != "\"private\"" && !first_public_.valid()) {
       first_public_ = ComputationId(id);
     }
-    open_scope(name, true);
+    scopes_.open(name, true);
     argument_attributes_[id] = field(attributes, "arg_attrs");
     region_body();
   }
@@ -268,9 +196,9 @@ class StableHloReader {
     op.shape = function_type(&operands);
     check_results(*op.shape, results, at);
     location();
-    if (scan_.at_end() && scan_.end()[-1] != '\n') throw Truncated{at};  // it may go on
+    if (scan_.in_last_line()) throw Truncated{at};  // it may go on
     calls(op, called);
-    append(scope(), op);
+    scopes_.append(scopes_.innermost(), op);
   }
 
   void check_results(const Shape& shape, std::int64_t results, const char* at) {
@@ -278,7 +206,8 @@ class StableHloReader {
     if (results == 0 ? false : count != results) {
       scan_.fail(at, fmt::format("{} results, but the type has {}", results, count));
     }
-    if (results == 1 && &shape == empty_tuple_) scan_.fail(at, "the operation has no result to name");
+    if (results == 1 && &shape == scopes_.empty_tuple())
+      scan_.fail(at, "the operation has no result to name");
   }
 
   /// Calls by symbol, beside the regions.
@@ -311,7 +240,7 @@ class StableHloReader {
   /// `({..}, {..})` behind the operands.
   std::vector<ComputationId> regions(const Instruction& op) {
     ++scan_.p;
-    Scope& outer = scope();
+    Scope& outer = scopes_.innermost();
     outer.pending = op;
     outer.pending_called.clear();
     outer.has_pending = true;
@@ -322,7 +251,7 @@ class StableHloReader {
       // Copying the parent's name at each level would make names grow with the square of the depth.
       const std::string& name = storage_->strings.emplace_back(
           fmt::format("{}.{}.{}.{}", parent.substr(0, 60), op.opcode, op.name, called.size()));
-      called.push_back(open_scope(name, false));
+      called.push_back(scopes_.open(name, false));
       outer.pending_called = called;
       region_body();
     } while (scan_.accept(','));
@@ -333,20 +262,20 @@ class StableHloReader {
 
   /// Blocks up to the closing brace; the scope is open, the brace taken.
   void region_body() {
-    const std::size_t mine = depth_;
+    const std::size_t mine = scopes_.depth();
     while (true) {
       scan_.skip_space();
       if (scan_.at_end()) throw Truncated{scan_.p};
       if (*scan_.p == '}') break;
       if (*scan_.p == '^') {
-        block_label(&scope());
+        block_label(&scopes_.innermost());
       } else {
         operation();
       }
     }
-    AOIZORA_CHECK(depth_ == mine, "a region left its scope open");
+    AOIZORA_CHECK(scopes_.depth() == mine, "a region left its scope open");
     ++scan_.p;
-    close_scope(false);
+    scopes_.close(false);
   }
 
   /// `^bb0(%arg0: type, ..):`
@@ -376,7 +305,7 @@ class StableHloReader {
     location();
     if (into == nullptr) return;
     argument.argument = storage_->strings.emplace_back(std::to_string(into->arguments++));
-    append(*into, argument);
+    scopes_.append(*into, argument);
   }
 
   /// `%name`, without the percent sign and without `#i` or `:n`.
@@ -397,11 +326,11 @@ class StableHloReader {
       if (*at != '%') scan_.fail_here("expected an operand `%name`");
       const std::string_view name = value_name();
       Operand operand;
-      operand.instruction = find_value(depth_, name, at);
+      operand.instruction = scopes_.find(name, at);
       if (*scan_.p == '#') {
         ++scan_.p;
         const std::int64_t index = scan_.integer("a result's number");
-        const Shape& shape = *scope().instructions[operand.instruction.at()].shape;
+        const Shape& shape = *scopes_.innermost().instructions[operand.instruction.at()].shape;
         if (index < 0 || !shape.is_tuple() || static_cast<std::size_t>(index) >= shape.tuple.size()) {
           scan_.fail(at, fmt::format("%{} has no result {}", name, index));
         }
@@ -411,29 +340,6 @@ class StableHloReader {
     } while (scan_.accept(','));
     scan_.expect(')', "',' or ')' after an operand");
     return operands;
-  }
-
-  /// The instruction of a value in the scope at `depth`; a value of an outer region is captured on the way.
-  InstructionId find_value(std::size_t depth, std::string_view name, const char* at) {
-    std::size_t level = depth;
-    std::int32_t found = -1;
-    while (level > 0) {
-      Scope& here = *scopes_[level - 1];
-      found = here.names.find(name);
-      if (found >= 0 || here.isolated) break;
-      --level;
-    }
-    if (found < 0) scan_.fail(at, fmt::format("no value %{} before this", name));
-    for (; level < depth; ++level) {
-      Instruction capture = scopes_[level - 1]->instructions[static_cast<std::size_t>(found)];
-      capture.opcode = "parameter";
-      capture.argument = kCaptured;
-      capture.operands = {};
-      capture.attributes = {};
-      capture.called = {};
-      found = append(*scopes_[level], capture).value;
-    }
-    return InstructionId(found);
   }
 
   std::vector<Attribute> properties() {
@@ -490,9 +396,7 @@ class StableHloReader {
     if (operands != nullptr && operands->size() != count) {
       scan_.fail(at, fmt::format("{} operands, but {} operand types", operands->size(), count));
     }
-    scan_.skip_space();
-    if (scan_.p[0] != '-' || scan_.p[1] != '>') scan_.fail_here("expected '->' before the result types");
-    scan_.p += 2;
+    scan_.expect_arrow("'->' before the result types");
     scan_.skip_space();
     return result_types();
   }
@@ -505,7 +409,7 @@ class StableHloReader {
     const char* const start = scan_.p++;
     if (scan_.accept(')')) {
       results_in_type_ = 0;
-      return empty_tuple();
+      return scopes_.empty_tuple();
     }
     std::vector<const Shape*> parts;
     do {
@@ -599,9 +503,7 @@ class StableHloReader {
   Meshes meshes_;
   bool counts_known_ = false;
   int module_depth_ = 0;
-  std::vector<std::unique_ptr<Scope>> scopes_;  // reused by depth
-  std::size_t depth_ = 0;
-  const Shape* empty_tuple_ = nullptr;
+  Scopes scopes_{program_, *storage_, scan_};
   std::int64_t results_in_type_ = 0;
   NameTable functions_;
   ComputationId first_public_;
