@@ -42,3 +42,9 @@ def text_form(data: bytes) -> str:
 
 def inspect(data: bytes, file: str, as_json: bool) -> str:
     """What src/aoizora/ir/inspect.h shows of a program, as JSON or as text."""
+
+def program_json(data: bytes, file: str) -> str:
+    """Every computation and instruction of a program, as JSON (src/aoizora/ir/printer.h)."""
+
+def print_hlo(data: bytes, file: str) -> bytes:
+    """An HLO text read and printed again."""
