@@ -11,5 +11,6 @@ namespace nb = nanobind;
 void bind_base(nb::module_& module);
 void bind_ir(nb::module_& module);
 void bind_pipeline(nb::module_& module);
+void bind_place(nb::module_& module);
 
 }  // namespace aoizora::bindings

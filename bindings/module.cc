@@ -6,4 +6,5 @@ NB_MODULE(_core, module) {
   bind_base(module);
   bind_ir(module);
   bind_pipeline(module);
+  bind_place(module);
 }
