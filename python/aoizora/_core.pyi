@@ -48,3 +48,23 @@ def program_json(data: bytes, file: str) -> str:
 
 def print_hlo(data: bytes, file: str) -> bytes:
     """An HLO text read and printed again."""
+
+
+def topology(slice: str, as_json: bool) -> str:
+    """A slice or a graph file, as JSON or as text with a drawing (src/aoizora/topology/describe.h)."""
+
+
+def cost(request: str, as_json: bool) -> str:
+    """Prices one collective (src/aoizora/network/cost_service.h)."""
+
+
+def device_mesh_order(slice: str, mesh: list[tuple[str, int]]) -> str:
+    """JAX's `create_device_mesh` order as a JSON list of coordinates; UserError where it refuses."""
+
+
+def calibrate(request: str) -> str:
+    """Fits network constants to measured points (src/aoizora/network/calibrate.h)."""
+
+
+def calibration_text(calibration: str) -> str:
+    """What `calibrate` returned, as a person reads it."""
