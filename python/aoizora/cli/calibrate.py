@@ -37,7 +37,9 @@ def add_parser(commands: Any) -> None:
         metavar="NAMES",
         help="which constants: link_bandwidth, launch, hop_latency; default the first two",
     )
-    parser.add_argument("--profile", metavar="FILE", help="where to start from; default: the built-in one")
+    parser.add_argument(
+        "--profile", metavar="FILE", help="where to start from; default: the built-in one"
+    )
     parser.add_argument("--output", metavar="FILE", help="write the fitted profile here")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)

@@ -20,8 +20,8 @@ EXAMPLES = """examples:
   aoizora cost all-reduce --slice v6e:16x16 --mesh all=256 --axis all --bytes 1e8 --json
   aoizora cost all-gather --slice v5e:2x4 --mesh a=8 --axis a --bytes 1e7 --order create_device_mesh
 
---bytes is the full array of all-gather, reduce-scatter, all-reduce and broadcast, and the buffer of one
-device of all-to-all and permute. All groups of the axis run at once."""
+--bytes is the full array of all-gather, reduce-scatter, all-reduce and broadcast, and the buffer
+of one device of all-to-all and permute. All groups of the axis run at once."""
 
 
 def byte_count(text: str) -> int:
@@ -49,7 +49,9 @@ def add_parser(commands: Any) -> None:
         formatter_class=Formatter,
     )
     parser.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))
-    parser.add_argument("--slice", required=True, metavar="S", help="TPU slice (v5e:4x4) or graph file (.json)")
+    parser.add_argument(
+        "--slice", required=True, metavar="S", help="TPU slice (v5e:4x4) or graph file (.json)"
+    )
     parser.add_argument("--mesh", type=mesh, required=True, metavar="a=4,b=4", help="logical mesh")
     parser.add_argument("--axis", required=True, metavar="b", help="the axis, or several: a,b")
     parser.add_argument("--bytes", type=byte_count, required=True, metavar="N")
@@ -59,7 +61,9 @@ def add_parser(commands: Any) -> None:
         metavar="ORDER",
         help="row-major (default), create_device_mesh, or a file with coordinates by mesh position",
     )
-    parser.add_argument("--concurrent", type=positive, default=1, metavar="K", help="K of them at once")
+    parser.add_argument(
+        "--concurrent", type=positive, default=1, metavar="K", help="K of them at once"
+    )
     parser.add_argument(
         "--assume",
         type=assumptions,
@@ -67,7 +71,9 @@ def add_parser(commands: Any) -> None:
         metavar="NAME=VALUE,...",
         help="ring=given|reordered|compiled, routing=xy|yx|split",
     )
-    parser.add_argument("--strategy", default="", metavar="NAME", help="the compiler's, as StrategyRing")
+    parser.add_argument(
+        "--strategy", default="", metavar="NAME", help="the compiler's, as StrategyRing"
+    )
     parser.add_argument("--profile", metavar="FILE", help="constants of the chip (JSON)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
@@ -95,5 +101,8 @@ def _order(arguments: argparse.Namespace) -> dict[str, str] | None:
     if arguments.order == "row-major":
         return None
     if arguments.order == "create_device_mesh":
-        return {"file": arguments.order, "text": _core.device_mesh_order(arguments.slice, arguments.mesh)}
+        return {
+            "file": arguments.order,
+            "text": _core.device_mesh_order(arguments.slice, arguments.mesh),
+        }
     return read_file(arguments.order)

@@ -15,8 +15,9 @@ EXAMPLES = """examples:
   aoizora topology v5e:2x4+2x4
   aoizora topology lab.json
 
-A file describes any graph: {"nodes": 4, "links": [{"from": 0, "to": 1, "bandwidth_gbps": 45}, ...]}, or a
-slice with a slow link: {"slice": "v5e:4x4", "links": [{"from": [0, 0], "to": [1, 0], "bandwidth_gbps": 20}]}."""
+A file describes any graph, or a slice with a slow link:
+  {"nodes": 4, "links": [{"from": 0, "to": 1, "bandwidth_gbps": 45, "latency_us": 1}, ...]}
+  {"slice": "v5e:4x4", "links": [{"from": [0, 0], "to": [1, 0], "bandwidth_gbps": 20}]}"""
 
 
 def add_parser(commands: Any) -> None:

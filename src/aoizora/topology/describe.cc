@@ -152,7 +152,8 @@ std::string topology_text(const Slice& slice) {
   if (slice.is_graph()) {
     return text + fmt::format(", {} directed links\n", slice.links().size());
   }
-  text += fmt::format(", {} torus, wrap: {}{}\n", fmt::join(slice.dims(), "x"), wrap_text(slice),
+  text += fmt::format(", {} {}, wrap: {}{}\n", fmt::join(slice.dims(), "x"),
+                      wrap_text(slice) == "none" ? "mesh" : "torus", wrap_text(slice),
                       slice.twisted() ? ", twisted" : "");
   text += fmt::format("{} directed ICI links, {} of them across the bisection; {} hosts\n",
                       count_of(slice, LinkClass::kIci), bisection_links(slice), slice.hosts());
