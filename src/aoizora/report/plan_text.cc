@@ -190,8 +190,9 @@ std::string plan_text(const plan::Plan& plan, const TextOptions& options) {
   if (plan.device_coords.size() <= 64) text += placement_drawing(plan);
   text += baseline_table(plan) + candidate_table(plan, options, paint) + assumption_lines(plan);
   if (!plan.ties.empty()) {
-    text += fmt::format("\nTies: {} other choice(s) within the model's error of {:.0f} %\n", plan.ties.size(),
-                        100 * plan.evidence.value("stated_error", 0.0));
+    text += fmt::format(
+        "\nTies: {} other choice(s) that the model, {:.0f} % off on communication, can't tell from it\n",
+        plan.ties.size(), 100 * plan.evidence.value("stated_error", 0.0));
   }
   for (const auto& refusal : plan.refusals)
     text += fmt::format("\nRefused: {}: {}\n", refusal.candidate, refusal.reason);
