@@ -22,7 +22,7 @@ def read_bytes(path: str) -> bytes:
     """A file or standard input (`-`), unpacked where it is gz, xz or zstd."""
 
 def text_form(data: bytes) -> str:
-    """`hlo`, `generic_mlir`, `pretty_mlir`, `mlir_bytecode` or `binary` (src/aoizora/ir/program.h)."""
+    """`hlo`, `generic_mlir`, `pretty_mlir`, `mlir_bytecode` or `binary` (ir/program.h)."""
 
 def inspect(data: bytes, file: str, as_json: bool) -> str:
     """What src/aoizora/ir/inspect.h shows of a program, as JSON or as text."""
@@ -32,3 +32,6 @@ def program_json(data: bytes, file: str) -> str:
 
 def print_hlo(data: bytes, file: str) -> bytes:
     """An HLO text read and printed again."""
+
+def read_only(data: bytes, file: str) -> int:
+    """Reads a program and gives its number of computations: for bench/ir_speed.py."""
