@@ -18,6 +18,9 @@ def plan_text(text: str, file: str, colour: bool, candidates: int, verbose: bool
 def check_plan(path: str) -> str:
     """Reads a plan file, checks it, and gives it back as JSON."""
 
+def rank(request: str) -> str:
+    """Ranks placements of a compiled program (src/aoizora/place/rank_service.h)."""
+
 def read_bytes(path: str) -> bytes:
     """A file or standard input (`-`), unpacked where it is gz, xz or zstd."""
 
@@ -35,3 +38,18 @@ def print_hlo(data: bytes, file: str) -> bytes:
 
 def read_only(data: bytes, file: str) -> int:
     """Reads a program and gives its number of computations: for bench/ir_speed.py."""
+
+def topology(slice: str, as_json: bool) -> str:
+    """A slice or a graph file, as JSON or as text with a drawing (src/aoizora/topology/describe.h)."""
+
+def cost(request: str, as_json: bool) -> str:
+    """Prices one collective (src/aoizora/network/cost_service.h)."""
+
+def device_mesh_order(slice: str, mesh: list[tuple[str, int]]) -> str:
+    """JAX's `create_device_mesh` order as a JSON list of coordinates; UserError where it refuses."""
+
+def calibrate(request: str) -> str:
+    """Fits network constants to measured points (src/aoizora/network/calibrate.h)."""
+
+def calibration_text(calibration: str) -> str:
+    """What `calibrate` returned, as a person reads it."""

@@ -1,0 +1,346 @@
+#include "aoizora/place/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <set>
+
+#include "aoizora/base/error.h"
+#include "aoizora/base/parallel.h"
+#include "aoizora/place/baselines.h"
+#include "aoizora/place/exact.h"
+#include "aoizora/place/pool.h"
+
+namespace aoizora::place {
+namespace {
+
+using network::Assumptions;
+using simulate::Mode;
+using topology::Placement;
+using topology::Slice;
+
+/// A slice of 8 chips or fewer is always searched to the end.
+constexpr std::size_t kAlwaysExact = 8;
+constexpr std::int64_t kAlwaysExactNodes = 5'000'000;
+/// Placements that are compared under all assumptions.
+constexpr std::size_t kFinalists = 16;
+
+/// Everything that depends on one set of assumptions.
+struct Study {
+  Study(const simulate::Workload& workload, const Slice& slice, const network::Profile& profile,
+        const Assumptions& assumptions)
+      : model(slice, profile, assumptions), problem(workload, model), bound(problem), replayer(workload, model) {}
+
+  network::Model model;
+  Problem problem;
+  LowerBound bound;
+  simulate::Replayer replayer;
+};
+
+Scored replay(const Study& study, std::string name, const Placement& placement, double bound) {
+  const simulate::StepTime time = study.replayer.run(placement, Mode::kEvent);
+  return {std::move(name), placement, time.step, "", time.exposed_comm, Micros(bound)};
+}
+
+/// Replays all; those that a cancel leaves out are dropped, but never the first `always`.
+std::vector<Scored> replay_all(const Study& study, const std::vector<Entry>& entries, unsigned workers,
+                               std::size_t always, const Cancel& cancel) {
+  std::vector<Scored> scored(entries.size());
+  parallel_for(entries.size(), workers, [&](std::size_t i) {
+    if (i >= always && cancel.requested()) return;
+    scored[i] = replay(study, entries[i].name, entries[i].placement, entries[i].score);
+  });
+  std::erase_if(scored, [](const Scored& one) { return one.placement.empty(); });
+  return scored;
+}
+
+/// Fastest first; equal times in the order given (fast score, then as tried).
+void sort_by_step(std::vector<Scored>& scored) {
+  std::stable_sort(scored.begin(), scored.end(), [](const Scored& a, const Scored& b) { return a.step < b.step; });
+}
+
+/// The profile states its error as a part of the time of collectives; compute is the same for all placements.
+/// So a difference says something only when it is more than that part of the waiting it is a difference of.
+bool ties_with(const Scored& slower, Micros best, double stated_error) {
+  return slower.step.value - best.value <= stated_error * slower.exposed.value + 1e-9 * best.value;
+}
+
+std::size_t distance(const Placement& a, const Placement& b) {
+  std::size_t different = 0;
+  for (std::size_t p = 0; p < a.size(); ++p) different += a[p] == b[p] ? 0U : 1U;
+  return different;
+}
+
+class Ranker {
+ public:
+  Ranker(const simulate::Workload& workload, const Slice& slice, const network::Profile& profile,
+         const LogicalMesh& mesh, const Options& options, const Cancel& cancel)
+      : workload_(workload), slice_(slice), profile_(profile), mesh_(mesh), options_(options), cancel_(cancel) {
+    assumptions_ = options.assumptions.empty() ? all_assumptions() : options.assumptions;
+    check();
+  }
+
+  Ranking run() {
+    main_ = std::make_unique<Study>(workload_, slice_, profile_, assumptions_.front());
+    name_baselines();
+    structured_ = families(slice_, mesh_, options_.families);
+    structured_.insert(structured_.begin(), given_.begin(), given_.end());
+    Pool pool = search(*main_, options_.evaluations);
+    ranking_.evaluated = pool.evaluated;
+    replay_top(pool);
+    replay_baselines(pool);
+    prove();
+    finish_top();
+    compare_assumptions();
+    conclude();
+    return std::move(ranking_);
+  }
+
+ private:
+  void check() const {
+    if (mesh_size(mesh_) != static_cast<std::int64_t>(slice_.chips())) {
+      user_error("mesh {} has {} positions but {} has {} chips; give --mesh sizes whose product is {}",
+                 mesh_text(mesh_), mesh_size(mesh_), slice_.name(), slice_.chips(), slice_.chips());
+    }
+    if (workload_.partitions != static_cast<std::int64_t>(slice_.chips())) {
+      user_error("the program runs on {} devices but {} has {} chips; give the slice it was compiled for",
+                 workload_.partitions, slice_.name(), slice_.chips());
+    }
+  }
+
+  void name_baselines() {
+    const DeviceMesh made = create_device_mesh(slice_, mesh_);
+    const Placement split = default_split(slice_, mesh_);
+    default_ = made.placement ? *made.placement : split;
+    if (made.placement) given_.push_back({"create_device_mesh", *made.placement});
+    given_.push_back({"row_major", topology::row_major(slice_)});
+    given_.push_back({"default_split", split});
+    if (!made.placement) refusal_ = made.refusal;
+  }
+
+  Pool search(const Study& study, std::int64_t evaluations) {
+    return fast_search(study.problem, study.bound, structured_, evaluations, options_.seed, options_.workers,
+                       std::max<std::size_t>(options_.replayed, 1), cancel_);
+  }
+
+  void replay_top(const Pool& pool) {
+    ranking_.top = replay_all(*main_, pool.entries, options_.workers, 1, cancel_);
+    ranking_.worst = replay(*main_, pool.worst.name, pool.worst.placement, pool.worst.score);
+    ranking_.replayed = static_cast<std::int64_t>(ranking_.top.size()) + 1;
+  }
+
+  void replay_baselines(const Pool& pool) {
+    (void)pool;
+    Evaluator evaluator(main_->problem);
+    if (!refusal_.empty()) ranking_.baselines.push_back({"create_device_mesh", {}, {}, refusal_, {}, {}});
+    for (const Candidate& candidate : given_) {
+      evaluator.assign(candidate.placement);
+      ranking_.baselines.push_back(replay(*main_, candidate.name, candidate.placement, evaluator.score()));
+      ranking_.top.push_back(ranking_.baselines.back());
+      ++ranking_.replayed;
+    }
+    for (const Scored& baseline : ranking_.baselines) {
+      if (!baseline.placement.empty() && baseline.step > ranking_.worst.step) ranking_.worst = baseline;
+    }
+  }
+
+  /// The certified bound; on small slices the proof that nothing is faster.
+  void prove() {
+    sort_by_step(ranking_.top);
+    const double best = ranking_.top.front().step.value;
+    double bound = main_->bound.step();
+    const bool small = slice_.chips() <= kAlwaysExact;
+    if (best <= bound * (1 + 1e-9)) {
+      ranking_.exact = true;
+    } else if (small || (options_.exact_nodes > 0 && slice_.chips() <= 64)) {
+      ExactOptions exact;
+      exact.cutoff = best;
+      exact.nodes = small ? kAlwaysExactNodes : options_.exact_nodes;
+      ExactResult result = branch_and_bound(main_->problem, mesh_, main_->bound, exact, cancel_);
+      ranking_.visited = result.visited;
+      bound = std::max(bound, std::min(best, result.lower_bound));
+      if (result.complete) bound = replay_survivors(result, bound);
+    }
+    // A bound above a replayed time would be a bug of ours in one of the two.
+    AOIZORA_CHECK(bound <= ranking_.top.front().step.value * (1 + 1e-6), "bound {} above replay {}", bound,
+                  ranking_.top.front().step.value);
+    ranking_.lower_bound = Micros(std::min(bound, ranking_.top.front().step.value));
+    for (const StructureFloor& floor : main_->bound.structures()) ranking_.bound_reasons.push_back(floor.why);
+  }
+
+  /// Replays what branch and bound could not rule out, in order of score, skipping what a faster replay has
+  /// ruled out meanwhile. Returns the bound that is certified then.
+  double replay_survivors(const ExactResult& result, double bound) {
+    constexpr std::size_t kChunk = 32;
+    double best = ranking_.top.front().step.value;
+    for (std::size_t first = 0; first < result.survivors.size(); first += kChunk) {
+      if (cancel_.requested()) return bound;
+      std::vector<Entry> entries;
+      for (std::size_t i = first; i < std::min(first + kChunk, result.survivors.size()); ++i) {
+        const Survivor& survivor = result.survivors[i];
+        if (survivor.floor < best) entries.push_back({"exact search", survivor.placement, survivor.score, 0, 0});
+      }
+      std::vector<Scored> scored = replay_all(*main_, entries, options_.workers, entries.size(), cancel_);
+      ranking_.replayed += static_cast<std::int64_t>(scored.size());
+      for (Scored& one : scored) {
+        best = std::min(best, one.step.value);
+        ranking_.top.push_back(std::move(one));
+      }
+    }
+    ranking_.exact = true;
+    sort_by_step(ranking_.top);
+    return best;
+  }
+
+  /// Distinct by what they cost on every group, best first, the wanted number.
+  void finish_top() {
+    sort_by_step(ranking_.top);
+    Evaluator evaluator(main_->problem);
+    std::set<std::uint64_t> seen;
+    std::erase_if(ranking_.top, [&](const Scored& one) {
+      evaluator.assign(one.placement);
+      return !seen.insert(evaluator.signature()).second;
+    });
+    ranking_.best = ranking_.top.front();
+    for (const Scored& one : ranking_.top) {
+      if (ties_with(one, ranking_.best.step, profile_.stated_error)) ranking_.ties.push_back(one);
+    }
+    ranking_.gap = ranking_.lower_bound.value > 0 ? ranking_.best.step / ranking_.lower_bound - 1 : 0;
+  }
+
+  /// Those to choose from: the closest to the default among the ties (a baseline that ties is among them),
+  /// the fastest few, and later each assumption's winner.
+  std::vector<Scored> finalists() const {
+    std::vector<Scored> chosen = ranking_.ties;
+    std::stable_sort(chosen.begin(), chosen.end(), [&](const Scored& a, const Scored& b) {
+      return distance(a.placement, default_) < distance(b.placement, default_);
+    });
+    if (chosen.size() > kFinalists / 2) chosen.resize(kFinalists / 2);
+    for (const Scored& one : ranking_.top) {
+      if (chosen.size() < kFinalists) chosen.push_back(one);
+    }
+    for (const Scored& baseline : ranking_.baselines) {
+      if (!baseline.placement.empty()) chosen.push_back(baseline);
+    }
+    std::set<Placement> seen;
+    std::erase_if(chosen, [&](const Scored& one) { return !seen.insert(one.placement).second; });
+    return chosen;
+  }
+
+  void compare_assumptions() {
+    std::vector<Scored> candidates = finalists();
+    std::vector<std::unique_ptr<Study>> studies;
+    std::vector<Scored> winners = {ranking_.best};
+    for (std::size_t a = 1; a < assumptions_.size(); ++a) {
+      studies.push_back(std::make_unique<Study>(workload_, slice_, profile_, assumptions_[a]));
+      const Pool pool = search(*studies.back(), options_.evaluations / 8);
+      ranking_.evaluated += pool.evaluated;
+      std::vector<Entry> few = pool.entries;
+      if (few.size() > kFinalists) few.resize(kFinalists);
+      std::vector<Scored> scored = replay_all(*studies.back(), few, options_.workers, 1, cancel_);
+      ranking_.replayed += static_cast<std::int64_t>(scored.size());
+      sort_by_step(scored);
+      winners.push_back(scored.front());
+      candidates.push_back({scored.front().name, scored.front().placement, {}, "", {}, {}});
+    }
+    // table[a][c]: finalist c under assumption a.
+    std::vector<std::vector<Scored>> table;
+    for (std::size_t a = 0; a < assumptions_.size(); ++a) {
+      const Study& study = a == 0 ? *main_ : *studies[a - 1];
+      std::vector<Entry> entries;
+      for (const Scored& one : candidates) entries.push_back({one.name, one.placement, one.bound.value, 0, 0});
+      table.push_back(replay_all(study, entries, options_.workers, entries.size(), cancel_));
+      ranking_.replayed += static_cast<std::int64_t>(entries.size());
+      // A finalist may beat the winner of the short search under this assumption.
+      for (const Scored& one : table.back()) {
+        if (one.step < winners[a].step) winners[a] = one;
+      }
+    }
+    choose(candidates, winners, table);
+  }
+
+  void choose(const std::vector<Scored>& candidates, const std::vector<Scored>& winners,
+              const std::vector<std::vector<Scored>>& table) {
+    struct Verdict {
+      bool ties_everywhere = true;
+      double regret = 0;
+      std::size_t distance = 0;
+    };
+    std::vector<Verdict> verdicts;
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      Verdict verdict;
+      verdict.distance = distance(candidates[c].placement, default_);
+      for (std::size_t a = 0; a < table.size(); ++a) {
+        verdict.regret = std::max(verdict.regret, table[a][c].step / winners[a].step - 1);
+        verdict.ties_everywhere &= ties_with(table[a][c], winners[a].step, profile_.stated_error);
+      }
+      verdicts.push_back(verdict);
+    }
+    std::size_t chosen = 0;
+    for (std::size_t c = 1; c < candidates.size(); ++c) {
+      const Verdict& now = verdicts[chosen];
+      const Verdict& then = verdicts[c];
+      if (then.ties_everywhere != now.ties_everywhere) {
+        if (then.ties_everywhere) chosen = c;
+      } else if (then.ties_everywhere ? std::pair(then.distance, then.regret) < std::pair(now.distance, now.regret)
+                                      : std::pair(then.regret, static_cast<double>(then.distance)) <
+                                            std::pair(now.regret, static_cast<double>(now.distance))) {
+        chosen = c;
+      }
+    }
+    ranking_.chosen = table[0][chosen];
+    for (std::size_t a = 0; a < table.size(); ++a) {
+      const Scored& under = table[a][chosen];
+      ranking_.by_assumption.push_back(
+          {assumption_name(assumptions_[a]), winners[a], under.step, under.step / winners[a].step - 1});
+    }
+    if (!verdicts[chosen].ties_everywhere) {
+      ranking_.notes.push_back(
+          fmt::format("no placement ties with the winner under every assumption; the chosen one is at most "
+                      "{:.2f} % slower than the winner of any",
+                      100 * verdicts[chosen].regret));
+    }
+  }
+
+  void conclude() {
+    const auto baseline =
+        std::find_if(ranking_.baselines.begin(), ranking_.baselines.end(),
+                     [&](const Scored& one) { return !one.placement.empty() && one.placement == default_; });
+    AOIZORA_CHECK(baseline != ranking_.baselines.end(), "the default is not among the baselines");
+    ranking_.margin = baseline->step / ranking_.chosen.step - 1;
+    ranking_.tie = ties_with(*baseline, ranking_.best.step, profile_.stated_error);
+    if (ranking_.tie) {
+      ranking_.notes.push_back(fmt::format(
+          "{} is within the model's stated error ({:.0f} % of the waiting for collectives) of the best: a tie",
+          baseline->name, 100 * profile_.stated_error));
+    }
+    if (cancel_.requested()) {
+      ranking_.notes.emplace_back("stopped before the search was over: the best so far, with its gap");
+    }
+  }
+
+  const simulate::Workload& workload_;
+  const Slice& slice_;
+  const network::Profile& profile_;
+  const LogicalMesh& mesh_;
+  const Options& options_;
+  const Cancel& cancel_;
+  std::vector<Assumptions> assumptions_;
+  std::unique_ptr<Study> main_;
+  std::vector<Candidate> given_;
+  std::vector<Candidate> structured_;
+  Placement default_;
+  std::string refusal_;
+  Ranking ranking_;
+};
+
+}  // namespace
+
+Ranking rank(const simulate::Workload& workload, const Slice& slice, const network::Profile& profile,
+             const LogicalMesh& mesh, const Options& options, const Cancel& cancel) {
+  return Ranker(workload, slice, profile, mesh, options, cancel).run();
+}
+
+}  // namespace aoizora::place
