@@ -11,6 +11,7 @@ namespace nb = nanobind;
 void bind_base(nb::module_& module);
 void bind_ir(nb::module_& module);
 void bind_pipeline(nb::module_& module);
+void bind_simulate(nb::module_& module);
 void bind_place(nb::module_& module);
 
 }  // namespace aoizora::bindings

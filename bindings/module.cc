@@ -6,5 +6,6 @@ NB_MODULE(_core, module) {
   bind_base(module);
   bind_ir(module);
   bind_pipeline(module);
+  bind_simulate(module);
   bind_place(module);
 }

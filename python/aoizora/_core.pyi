@@ -26,5 +26,9 @@ def text_form(data: bytes) -> str:
 
 def inspect(data: bytes, file: str, as_json: bool) -> str:
     """What src/aoizora/ir/inspect.h shows of a program, as JSON or as text."""
+
 def rank(request: str) -> str:
     """Ranks placements of a compiled program (src/aoizora/place/rank_service.h)."""
+
+def simulate(request: str) -> str:
+    """Replays a compiled program (src/aoizora/simulate_service.h): JSON request in, JSON answer out."""
