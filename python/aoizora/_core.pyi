@@ -3,7 +3,9 @@
 from collections.abc import Callable
 
 class UserError(ValueError): ...
+
 class InternalError(AssertionError): ...
+
 class Interrupted(KeyboardInterrupt): ...
 
 def plan(request: str, on_event: Callable[[str, str, str, int, int, float], None]) -> str:
@@ -18,6 +20,9 @@ def plan_text(text: str, file: str, colour: bool, candidates: int, verbose: bool
 def check_plan(path: str) -> str:
     """Reads a plan file, checks it, and gives it back as JSON."""
 
+def rank(request: str) -> str:
+    """Ranks placements of a compiled program (src/aoizora/place/rank_service.h)."""
+
 def read_bytes(path: str) -> bytes:
     """A file or standard input (`-`), unpacked where it is gz, xz or zstd."""
 
@@ -27,8 +32,11 @@ def text_form(data: bytes) -> str:
 def inspect(data: bytes, file: str, as_json: bool) -> str:
     """What src/aoizora/ir/inspect.h shows of a program, as JSON or as text."""
 
-def rank(request: str) -> str:
-    """Ranks placements of a compiled program (src/aoizora/place/rank_service.h)."""
-
 def simulate(request: str) -> str:
-    """Replays a compiled program (src/aoizora/simulate_service.h): JSON request in, JSON answer out."""
+    """Replays a compiled program (src/aoizora/simulate_service.h): JSON in, JSON out."""
+
+def program_json(data: bytes, file: str) -> str:
+    """Every computation and instruction of a program, as JSON (src/aoizora/ir/printer.h)."""
+
+def print_hlo(data: bytes, file: str) -> bytes:
+    """An HLO text read and printed again."""

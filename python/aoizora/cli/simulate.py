@@ -1,4 +1,4 @@
-"""`aoizora simulate`: what one step of a compiled program takes on a slice, and where the time goes."""
+"""`aoizora simulate`: what one step of a compiled program takes, and where the time goes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ EXAMPLES = """examples:
   aoizora simulate step.hlo --slice v5e:4x4 --order plan.json --json | jq .step_us
   aoizora simulate step.hlo --slice v5e:4x4 --assume ring=given,flash=0.6 --trace step.json
 
-An order file is JSON: a list of chip coordinates by mesh position, a plan, or what `aoizora rank --json`
-prints. A trace opens in ui.perfetto.dev. How times come about: docs/replay.md."""
+An order file is JSON: a list of chip coordinates by mesh position, a plan, or what
+`aoizora rank --json` prints. A trace opens in ui.perfetto.dev.
+How times come about: docs/replay.md."""
 
 
 def assumptions(text: str) -> dict[str, str]:
@@ -36,11 +37,13 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "simulate",
         help="replay a compiled program on a slice: step time, waiting, busiest links",
-        description="Replays the scheduled program op by op; devices meet in collectives, which share links.",
+        description="Replays the scheduled program op by op; devices meet in collectives.",
         epilog=EXAMPLES,
         formatter_class=Formatter,
     )
-    parser.add_argument("file", metavar="FILE", help="compiled HLO text (may be packed: gz, xz), or -")
+    parser.add_argument(
+        "file", metavar="FILE", help="compiled HLO text (may be packed: gz, xz), or -"
+    )
     parser.add_argument("--slice", required=True, metavar="S", help="TPU slice: v5e:4x4")
     parser.add_argument(
         "--order",
@@ -64,7 +67,7 @@ def add_parser(commands: Any) -> None:
         "--mode",
         choices=("event", "lock-step"),
         default="event",
-        help="event (default): each device has its clock; lock-step: all wait for the slowest group",
+        help="event (default): a clock per device; lock-step: all wait for the slowest group",
     )
     parser.add_argument("--profile", metavar="FILE", help="constants of the chip (JSON)")
     parser.add_argument("--trace", metavar="FILE", help="also write a trace for Perfetto")

@@ -115,7 +115,8 @@ UnitSchedule Expander::expand(const Collective& collective, std::span<const Chip
       if (group[0] == group[1]) {
         return {{}, "nothing"};
       }
-      UnitPhase phase{{{group[0], group[1], 1.0, -1}}, 1, path_latency(group[0], group[1])};
+      const double latency = path_latency(group[0], group[1]);
+      UnitPhase phase{{{group[0], group[1], 1.0, -1}}, 1, latency, latency};
       return {{std::move(phase)}, "permute"};
     }
   }
@@ -131,6 +132,7 @@ void Expander::add_ring(std::span<const Chip> order, double share, bool both, Un
     const Chip next = order[(i + 1) % n];
     const auto before = static_cast<std::int32_t>((i + n - 1) % n);
     const auto beyond = static_cast<std::int32_t>((i + 1) % n);
+    phase.lead = std::max({phase.lead, path_latency(order[i], next), path_latency(next, order[i])});
     phase.flows.push_back({order[i], next, split ? share / 2 : share, first + stride * before});
     if (split) {
       phase.flows.push_back({next, order[i], share / 2, first + stride * beyond + 1});
@@ -236,6 +238,7 @@ UnitSchedule Expander::exchange(const Collective& collective, std::span<const Ch
       }
       phase.flows.push_back({group[i], group[j], share, -1});
       phase.hop_latency = std::max(phase.hop_latency, path_latency(group[i], group[j]));
+      phase.lead = phase.hop_latency;
     }
   }
   return {{std::move(phase)}, ragged ? "direct exchange, ragged" : "direct exchange"};
@@ -268,7 +271,9 @@ UnitSchedule Expander::broadcast(const Collective& collective, std::span<const C
         }
       }
     }
-    reached[child] = reached[parent] + path_latency(group[parent], group[child]);
+    const double hop = path_latency(group[parent], group[child]);
+    reached[child] = reached[parent] + hop;
+    phase.lead = std::max(phase.lead, hop);
     phase.flows.push_back({group[parent], group[child], 1.0, -1});
     depth[child] = depth[parent] + 1;
     phase.steps = std::max(phase.steps, depth[child]);

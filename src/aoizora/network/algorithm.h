@@ -30,6 +30,7 @@ struct UnitPhase {
   std::vector<UnitFlow> flows;
   std::int32_t steps = 1;
   double hop_latency = 0;  // µs, without launches; see Phase::latency
+  double lead = 0;         // µs, without the launch: latency of the longest route
 };
 
 struct UnitSchedule {

@@ -48,10 +48,14 @@ std::int32_t InFlight::start(const Schedule& schedule, Micros now) {
   return run;
 }
 
-void InFlight::begin_phase(std::int32_t run, double now) {
-  const Phase& phase = runs_[at(run)].schedule->phases[runs_[at(run)].phase];
-  begins_.push_back({now + phase.latency.value, run});
+void InFlight::push(const Begin& begin) {
+  begins_.push_back(begin);
   std::push_heap(begins_.begin(), begins_.end(), std::greater<>());
+}
+
+void InFlight::begin_phase(std::int32_t run, double now) {
+  runs_[at(run)].through = false;
+  push({now + runs_[at(run)].schedule->phases[runs_[at(run)].phase].lead.value, run});
 }
 
 void InFlight::begin_flows(std::int32_t run, double now) {
@@ -71,6 +75,14 @@ void InFlight::begin_flows(std::int32_t run, double now) {
   }
 }
 
+/// The last flow is through; the phase is over after the rest of its latency.
+void InFlight::end_flows(std::int32_t run, double now) {
+  Run& state = runs_[at(run)];
+  const Phase& phase = state.schedule->phases[state.phase];
+  state.through = true;
+  push({now + std::max(0.0, phase.latency.value - phase.lead.value), run});
+}
+
 void InFlight::end_phase(std::int32_t run, double now, std::vector<Finished>& finished) {
   Run& state = runs_[at(run)];
   if (++state.phase == state.schedule->phases.size()) {
@@ -81,14 +93,14 @@ void InFlight::end_phase(std::int32_t run, double now, std::vector<Finished>& fi
   }
 }
 
-void InFlight::end_flow(std::int32_t flow, double now, std::vector<Finished>& finished) {
+void InFlight::end_flow(std::int32_t flow, double now) {
   const std::int32_t run = active_[at(flow)].run;
   ends_[at(flow)] = kNever;
   active_[at(flow)].run = -1;
   share_.remove(flow);
   changed_ = true;
   if (--runs_[at(run)].active == 0) {
-    end_phase(run, now, finished);
+    end_flows(run, now);
   }
 }
 
@@ -138,7 +150,7 @@ void InFlight::add_state(Micros now, std::vector<double>& row) const {
   std::int32_t last = -1;
   for (const auto& [run, flows, value] : parts) {
     if (run != last) {
-      row.push_back(static_cast<double>(runs_[at(run)].phase));
+      row.push_back(static_cast<double>(runs_[at(run)].phase) + (runs_[at(run)].through ? 0.5 : 0.0));
       last = run;
     }
     row.push_back(value);
@@ -164,7 +176,7 @@ void InFlight::advance(Micros until, std::vector<Finished>& finished) {
     if (next_end_ <= together) {
       for (std::size_t flow = 0; flow < ends_.size(); ++flow) {
         if (ends_[flow] <= together) {
-          end_flow(static_cast<std::int32_t>(flow), now_, finished);
+          end_flow(static_cast<std::int32_t>(flow), now_);
         }
       }
     }
@@ -172,9 +184,13 @@ void InFlight::advance(Micros until, std::vector<Finished>& finished) {
       std::pop_heap(begins_.begin(), begins_.end(), std::greater<>());
       const std::int32_t run = begins_.back().run;
       begins_.pop_back();
+      if (runs_[at(run)].through) {
+        end_phase(run, now_, finished);
+        continue;
+      }
       begin_flows(run, now_);
       if (runs_[at(run)].active == 0) {
-        end_phase(run, now_, finished);
+        end_flows(run, now_);
       }
     }
   }

@@ -10,8 +10,8 @@
 namespace aoizora::network {
 
 /// Collectives in flight at once (N4): each runs its phases in turn, and the flows of all phases that are
-/// active share the links max-min fairly, anew whenever a flow begins or ends. A flow takes no bandwidth
-/// during its latency; a phase is over with its last flow.
+/// active share the links max-min fairly, anew whenever a flow begins or ends. A phase is its
+/// lead, its flows, and the rest of its latency; it takes bandwidth during its flows only.
 class InFlight {
  public:
   /// Keeps a reference to the capacities, as Model::capacities returns them.
@@ -32,8 +32,8 @@ class InFlight {
   void advance(Micros until, std::vector<Finished>& finished);
   void clear();
   /// Appends what is still to come, relative to `now`: for each collective in flight, oldest first, its
-  /// phase, µs until the phase's flows begin, and the bytes left of those that have begun, least first. Equal
-  /// rows go on equally, so a caller can tell that a loop repeats.
+  /// phase, µs until the phase's flows begin or it ends, and the bytes left of those that have begun, least
+  /// first. Equal rows go on equally, so a caller can tell that a loop repeats.
   void add_state(Micros now, std::vector<double>& row) const;
 
  private:
@@ -41,6 +41,7 @@ class InFlight {
     const Schedule* schedule = nullptr;
     std::size_t phase = 0;
     std::int32_t active = 0;  // flows of the phase not yet through
+    bool through = false;     // all are: what is left of the phase is latency
   };
   struct Active {
     std::int32_t run = 0;
@@ -48,16 +49,18 @@ class InFlight {
     double since = 0;  // µs
     double rate = 0;   // bytes/µs
   };
-  /// The flows of `run`'s phase begin.
+  /// The flows of `run`'s phase begin, or, if they are through, the phase ends.
   struct Begin {
     double at = 0;
     std::int32_t run = 0;
     friend auto operator<=>(const Begin&, const Begin&) = default;
   };
 
+  void push(const Begin& begin);
   void begin_phase(std::int32_t run, double now);
   void begin_flows(std::int32_t run, double now);
-  void end_flow(std::int32_t flow, double now, std::vector<Finished>& finished);
+  void end_flow(std::int32_t flow, double now);
+  void end_flows(std::int32_t run, double now);
   void end_phase(std::int32_t run, double now, std::vector<Finished>& finished);
   void refresh();
 

@@ -12,15 +12,27 @@ namespace {
 /// Loads and keys kept per structure (some 30 MB): beyond, the table starts anew.
 constexpr std::size_t kKeptLoads = 2'000'000;
 
+/// Four chains of maxima: one would wait for itself at every link.
+double largest(const std::vector<double>& values) {
+  double most[4] = {0, 0, 0, 0};
+  std::size_t i = 0;
+  for (; i + 4 <= values.size(); i += 4) {
+    for (std::size_t k = 0; k < 4; ++k) most[k] = most[k] < values[i + k] ? values[i + k] : most[k];
+  }
+  for (; i < values.size(); ++i) most[0] = std::max(most[0], values[i]);
+  return std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
+}
+
 }  // namespace
 
 Evaluator::Evaluator(const Problem& problem)
     : problem_(&problem),
       states_(problem.structures().size()),
       transfer_(problem.transfers().size()),
-      window_(problem.windows().size()),
+      at_most_(problem.windows().size()),
       alone_(problem.transfers().size()),
       links_(problem.transfers().size()),
+      window_(problem.windows().size()),
       walk_(problem),
       floor_walk_(problem) {
   for (const Structure& structure : problem.structures()) costs_.emplace_back(problem.model(), structure);
@@ -35,10 +47,9 @@ Evaluator::Evaluator(const Problem& problem)
     }
     std::vector<std::pair<std::size_t, double>> key(weights.begin(), weights.end());
     const auto [at, added] = known.emplace(key, window_loads_.size());
-    if (added) window_loads_.push_back({std::move(key)});
+    if (added) window_loads_.push_back({.weights = std::move(key)});
     window_load_of_.push_back(at->second);
   }
-  window_value_.resize(window_loads_.size());
 }
 
 void Evaluator::assign(const topology::Placement& placement) {
@@ -76,18 +87,17 @@ void Evaluator::place_group(std::size_t structure, std::size_t group) {
   add(structure, costs_[structure].cost(entry), 1);
 }
 
-void Evaluator::add(std::size_t structure, const GroupCost& cost, std::int64_t sign) {
+void Evaluator::add(std::size_t structure, const GroupCost& cost, double sign) {
   State& state = states_[structure];
   const GroupCosts& costs = costs_[structure];
   while (state.load.size() < cost.phases) state.load.emplace_back(sum_.size(), 0);
   std::size_t p = 0;
   for (const GroupPhase& phase : costs.phases(cost)) {
-    std::int64_t* const load = state.load[p++].data();
+    double* const load = state.load[p++].data();
     for (const LinkLoad& on : costs.loads(phase)) load[on.link] += sign * on.load;
   }
   state.volume += sign * cost.volume;
   state.stale = true;
-  windows_stale_ = true;
 }
 
 void Evaluator::swap(std::size_t p, std::size_t q) {
@@ -116,19 +126,17 @@ void Evaluator::swap(std::size_t p, std::size_t q) {
 }
 
 void Evaluator::refresh() {
+  bool any = false;
   for (std::size_t s = 0; s < states_.size(); ++s) {
     State& state = states_[s];
     if (!state.stale) continue;
     state.stale = false;
+    any = true;
     const GroupCosts& costs = costs_[s];
-    const std::size_t links = sum_.size();
     state.latency = 0;
-    std::int64_t units = 0;
+    double units = 0;
     for (std::size_t p = 0; p < state.load.size(); ++p) {
-      const std::int64_t* const load = state.load[p].data();
-      std::int64_t busiest = 0;
-      for (std::size_t l = 0; l < links; ++l) busiest = std::max(busiest, load[l]);
-      units += busiest;
+      units += largest(state.load[p]);
       double slowest = 0;
       for (const std::uint32_t entry : state.entry) {
         const auto phases = costs.phases(costs.cost(entry));
@@ -136,36 +144,40 @@ void Evaluator::refresh() {
       }
       state.latency += slowest;
     }
-    state.unit = static_cast<double>(units) * costs.micros_per_unit();
+    state.unit = units * costs.micros_per_unit();
   }
+  if (!any) return;
   for (std::size_t t = 0; t < transfer_.size(); ++t) {
     const Transfer& transfer = problem_->transfers()[t];
     const State& state = states_[static_cast<std::size_t>(transfer.structure)];
     transfer_[t] = state.entry.empty() ? 0 : state.latency + transfer.bytes * state.unit;
   }
+  for (WindowLoad& window : window_loads_) {
+    window.stale = true;
+    window.at_most = 0;
+    for (const auto& [s, weight] : window.weights) {
+      window.at_most += weight * (states_[s].unit / costs_[s].micros_per_unit());
+    }
+  }
+  for (std::size_t w = 0; w < at_most_.size(); ++w) at_most_[w] = window_loads_[window_load_of_[w]].at_most;
 }
 
-void Evaluator::refresh_windows() {
-  if (!windows_stale_) return;
-  windows_stale_ = false;
-  for (std::size_t w = 0; w < window_loads_.size(); ++w) {
-    std::fill(sum_.begin(), sum_.end(), 0.0);
-    for (const auto& [s, weight] : window_loads_[w].weights) {
-      for (const auto& phase : states_[s].load) {
-        for (std::size_t l = 0; l < sum_.size(); ++l) sum_[l] += weight * static_cast<double>(phase[l]);
-      }
+double Evaluator::window_micros(std::size_t window_load) {
+  WindowLoad& window = window_loads_[window_load];
+  if (!window.stale) return window.micros;
+  window.stale = false;
+  std::fill(sum_.begin(), sum_.end(), 0.0);
+  for (const auto& [s, weight] : window.weights) {
+    for (const auto& phase : states_[s].load) {
+      for (std::size_t l = 0; l < sum_.size(); ++l) sum_[l] += weight * phase[l];
     }
-    double busiest = 0;
-    for (const double load : sum_) busiest = std::max(busiest, load);
-    window_value_[w] = busiest;
   }
-  for (std::size_t w = 0; w < window_.size(); ++w) window_[w] = window_value_[window_load_of_[w]];
+  return window.micros = largest(sum_);
 }
 
 double Evaluator::score() {
   refresh();
-  refresh_windows();
-  return walk_.run(transfer_, window_);
+  return walk_.run(transfer_, at_most_, [this](std::size_t w) { return window_micros(window_load_of_[w]); });
 }
 
 std::span<const double> Evaluator::transfer_times() {
@@ -174,27 +186,26 @@ std::span<const double> Evaluator::transfer_times() {
 }
 
 double Evaluator::floor() {
-  refresh_windows();
+  refresh();
+  for (std::size_t w = 0; w < window_.size(); ++w) window_[w] = window_micros(window_load_of_[w]);
   std::vector<double> latency(states_.size(), 0), unit(states_.size(), 0), all(states_.size(), 0);
   for (std::size_t s = 0; s < states_.size(); ++s) {
     const State& state = states_[s];
     if (state.entry.empty()) continue;
     // Latency and bytes may be least on different groups; each group has at least both.
     double least_latency = std::numeric_limits<double>::infinity();
-    std::int64_t least_alone = std::numeric_limits<std::int64_t>::max();
+    double least_alone = least_latency;
     for (const std::uint32_t entry : state.entry) {
       least_latency = std::min(least_latency, costs_[s].cost(entry).latency);
       least_alone = std::min(least_alone, costs_[s].cost(entry).alone);
     }
     latency[s] = least_latency;
-    unit[s] = static_cast<double>(least_alone) * costs_[s].micros_per_unit();
-    std::int64_t busiest = 0;
-    for (std::size_t l = 0; l < sum_.size(); ++l) {
-      std::int64_t total = 0;
-      for (const auto& phase : state.load) total += phase[l];
-      busiest = std::max(busiest, total);
+    unit[s] = least_alone * costs_[s].micros_per_unit();
+    std::fill(sum_.begin(), sum_.end(), 0.0);
+    for (const auto& phase : state.load) {
+      for (std::size_t l = 0; l < sum_.size(); ++l) sum_[l] += phase[l];
     }
-    all[s] = static_cast<double>(busiest) * costs_[s].micros_per_unit();
+    all[s] = largest(sum_) * costs_[s].micros_per_unit();
   }
   for (std::size_t t = 0; t < alone_.size(); ++t) {
     const Transfer& transfer = problem_->transfers()[t];
@@ -208,7 +219,7 @@ double Evaluator::floor() {
 double Evaluator::volume() const {
   double volume = 0;
   for (std::size_t s = 0; s < states_.size(); ++s) {
-    volume += problem_->structures()[s].volume * costs_[s].micros_per_unit() * static_cast<double>(states_[s].volume);
+    volume += problem_->structures()[s].volume * costs_[s].micros_per_unit() * states_[s].volume;
   }
   return volume;
 }

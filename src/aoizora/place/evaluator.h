@@ -40,22 +40,24 @@ class Evaluator {
  private:
   struct State {
     std::vector<std::uint32_t> entry;             // per group
-    std::vector<std::vector<std::int64_t>> load;  // per phase and link
+    std::vector<std::vector<double>> load;        // per phase and link, whole numbers
     bool stale = true;
     double latency = 0;     // µs: per phase the slowest group, summed
     double unit = 0;        // µs per byte: per phase the busiest link, summed
-    double unit_links = 0;  // µs per byte: the busiest link over all phases
-    std::int64_t volume = 0;
+    double volume = 0;
   };
   void rebuild();
   void place_group(std::size_t structure, std::size_t group);
-  void add(std::size_t structure, const GroupCost& cost, std::int64_t sign);
+  void add(std::size_t structure, const GroupCost& cost, double sign);
   void refresh();
-  void refresh_windows();
+  double window_micros(std::size_t window_load);
 
   /// A window as weights of structures: its load on a link is their weighted sum.
   struct WindowLoad {
     std::vector<std::pair<std::size_t, double>> weights;  // structure, µs per unit load
+    bool stale = true;
+    double micros = 0;   // valid unless stale
+    double at_most = 0;  // the busiest links of each, as if they were the same one
   };
 
   const Problem* problem_;
@@ -64,12 +66,11 @@ class Evaluator {
   std::vector<std::int32_t> chips_;
   std::vector<WindowLoad> window_loads_;  // distinct ones
   std::vector<std::size_t> window_load_of_;
-  std::vector<double> transfer_, window_, window_value_, sum_;
-  std::vector<double> alone_, links_;
+  std::vector<double> transfer_, at_most_, sum_;
+  std::vector<double> alone_, links_, window_;
   std::vector<std::int32_t> scratch_;
   LockStepWalk walk_;
   FloorWalk floor_walk_;
-  bool windows_stale_ = true;
 };
 
 }  // namespace aoizora::place

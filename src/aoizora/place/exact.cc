@@ -30,7 +30,7 @@ class Partial {
   /// Certified for every completion of the partial placement, µs.
   double floor() {
     for (std::size_t s = 0; s < loads_.size(); ++s) {
-      busiest_[s] = static_cast<double>(*std::max_element(loads_[s].begin(), loads_[s].end())) *
+      busiest_[s] = *std::max_element(loads_[s].begin(), loads_[s].end()) *
                     costs_[s].micros_per_unit();
     }
     for (std::size_t t = 0; t < links_.size(); ++t) {
@@ -71,7 +71,7 @@ class Partial {
       const Transfer& transfer = problem_.transfers()[static_cast<std::size_t>(t)];
       const auto s = static_cast<std::size_t>(transfer.structure);
       const double weight = transfer.bytes * costs_[s].micros_per_unit();
-      for (std::size_t l = 0; l < sum_.size(); ++l) sum_[l] += weight * static_cast<double>(loads_[s][l]);
+      for (std::size_t l = 0; l < sum_.size(); ++l) sum_[l] += weight * loads_[s][l];
     }
     return sum_.empty() ? 0 : *std::max_element(sum_.begin(), sum_.end());
   }
@@ -80,7 +80,7 @@ class Partial {
   const LowerBound& bound_;
   FloorWalk walk_;
   std::vector<GroupCosts> costs_;
-  std::vector<std::vector<std::int64_t>> loads_;    // per structure and link, all phases
+  std::vector<std::vector<double>> loads_;         // per structure and link, all phases
   std::vector<std::vector<std::size_t>> missing_;  // per structure and group: members not placed yet
   std::vector<double> links_, windows_, sum_;
   std::vector<double> busiest_ = std::vector<double>(problem_.structures().size());

@@ -64,8 +64,9 @@ GroupCosts::GroupCosts(const network::Model& model, const Structure& structure)
   double largest = 1;
   for (const Bytes bytes : prototype_.ragged) largest = std::max(largest, static_cast<double>(bytes.value));
   const double slowest = *std::min_element(model.capacities().begin(), model.capacities().end());
-  // A full share on the slowest link is 2^40 units: a relative step of 1e-12, and room for 2^23 shares.
-  micros_per_unit_ = largest / slowest * 0x1.0p-40;
+  // A full share on the slowest link is 2^36 units: a relative step of 1.5e-11, and room for 2^17 shares on a
+  // link (a torus of 65536 chips) before a double no longer holds every whole number.
+  micros_per_unit_ = largest / slowest * 0x1.0p-36;
 }
 
 bool GroupCosts::trim(std::size_t limit) {
@@ -143,11 +144,11 @@ std::uint32_t GroupCosts::expand(std::span<const std::int32_t> chips, std::uint6
     }
     GroupPhase added{.latency = phase.steps * launch + phase.hop_latency,
                      .first_load = static_cast<std::uint32_t>(loads_.size())};
-    std::int64_t busiest = 0;
+    double busiest = 0;
     for (std::size_t l = 0; l < dense_.size(); ++l) {
       if (dense_[l] <= 0) continue;
       // Rounded down: never above the model.
-      const auto load = static_cast<std::int64_t>(std::floor(dense_[l] / micros_per_unit_));
+      const double load = std::floor(dense_[l] / micros_per_unit_);
       loads_.push_back({static_cast<std::int32_t>(l), load});
       ++added.loads;
       busiest = std::max(busiest, load);

@@ -9,11 +9,12 @@
 
 namespace aoizora::place {
 
-/// Unit load of a link, in fixed point so that adding and taking away leaves no trace: a search may swap a
-/// million times and still have the bits of a fresh sum. Micros = load * GroupCosts::micros_per_unit * bytes.
+/// Unit load of a link: a whole number, kept in a double, so that adding and taking away leaves no trace (a
+/// search may swap a million times and still have the bits of a fresh sum) and maxima run in vector
+/// registers. Micros = load * GroupCosts::micros_per_unit * bytes.
 struct LinkLoad {
   std::int32_t link = 0;
-  std::int64_t load = 0;
+  double load = 0;
 };
 
 /// What one group of a structure costs on given chips (N3).
@@ -22,8 +23,8 @@ struct GroupCost {
   std::uint32_t first_phase = 0;
   std::uint32_t phases = 0;
   double latency = 0;        // µs, all phases
-  std::int64_t alone = 0;    // busiest link of each phase, summed: the group by itself
-  std::int64_t volume = 0;   // over all links: bytes times hops
+  double alone = 0;          // busiest link of each phase, summed: the group by itself
+  double volume = 0;         // over all links: bytes times hops
 };
 
 struct GroupPhase {

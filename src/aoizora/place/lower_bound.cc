@@ -197,17 +197,17 @@ void LowerBound::try_all_sets(const Structure& structure, std::size_t n, Structu
   std::iota(set.begin(), set.end(), 0);
   double latency = std::numeric_limits<double>::infinity();
   double alone = latency, links = latency;
-  std::vector<std::int64_t> total(problem_->model().capacities().size());
+  std::vector<double> total(problem_->model().capacities().size());
   while (true) {
     const GroupCost cost = costs.cost(costs.find(set));
     latency = std::min(latency, cost.latency);
-    alone = std::min(alone, static_cast<double>(cost.alone) * costs.micros_per_unit());
-    std::fill(total.begin(), total.end(), 0);
+    alone = std::min(alone, cost.alone * costs.micros_per_unit());
+    std::fill(total.begin(), total.end(), 0.0);
     for (const GroupPhase& phase : costs.phases(cost)) {
       for (const LinkLoad& on : costs.loads(phase)) total[static_cast<std::size_t>(on.link)] += on.load;
     }
-    const std::int64_t busiest = *std::max_element(total.begin(), total.end());
-    links = std::min(links, static_cast<double>(busiest) * costs.micros_per_unit());
+    const double busiest = *std::max_element(total.begin(), total.end());
+    links = std::min(links, busiest * costs.micros_per_unit());
     // A witness: the argument above is as good as trying them all.
     const auto attains = [](double found, double bound) { return found <= bound * (1 + 1e-9); };
     if (attains(latency, floor.latency) && attains(alone, floor.alone) && attains(links, floor.links)) return;

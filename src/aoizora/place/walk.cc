@@ -6,55 +6,6 @@ namespace aoizora::place {
 
 using Kind = WalkOp::Kind;
 
-LockStepWalk::LockStepWalk(const Problem& problem)
-    : problem_(&problem), begun_(problem.transfers().size()), dma_(problem.dmas()) {}
-
-double LockStepWalk::run(std::span<const double> transfer, std::span<const double> window) {
-  transfer_ = transfer;
-  window_ = window;
-  std::fill(dma_.begin(), dma_.end(), 0.0);
-  return run_range(0, problem_->walk().size(), 0);
-}
-
-double LockStepWalk::run_range(std::size_t begin, std::size_t end, double now) {
-  const WalkOp* const ops = problem_->walk().data();
-  for (std::size_t i = begin; i < end; ++i) {
-    const WalkOp& op = ops[i];
-    const auto index = static_cast<std::size_t>(op.index);
-    switch (op.kind) {
-      case Kind::kCompute:
-        now += op.micros;
-        break;
-      case Kind::kStart:
-        begun_[index] = now;
-        break;
-      case Kind::kDone:
-        now = std::max(now, begun_[index] + transfer_[index]);
-        break;
-      case Kind::kSync:
-        begun_[index] = now;
-        now += transfer_[index];
-        break;
-      case Kind::kWindow:
-        now = std::max(now, begun_[static_cast<std::size_t>(op.since)] + window_[index]);
-        break;
-      case Kind::kLoop:
-        // Times inside are relative to the body's begin; flights do not cross it (Problem).
-        now += static_cast<double>(op.trips) * run_range(i + 1, op.body_end, 0);
-        i = op.body_end - 1;
-        break;
-      case Kind::kDmaStart:
-        dma_[index] = now + op.micros;
-        break;
-      case Kind::kDmaDone:
-        now = std::max(now, dma_[index]);
-        dma_[index] = 0;
-        break;
-    }
-  }
-  return now;
-}
-
 FloorWalk::FloorWalk(const Problem& problem)
     : problem_(&problem), begun_(problem.transfers().size()), dma_(problem.dmas()) {}
 

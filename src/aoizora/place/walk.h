@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -8,19 +9,66 @@
 /// The step time that given collective times lead to: one pass over the program, no network in it.
 namespace aoizora::place {
 
-/// Lock-step (N5): every device waits for the slowest group. `transfer[i]` is the time of transfer i alone,
-/// `window[w]` the time its links need for all bytes of window w. All in µs. Not below compute.
+/// Lock-step (N5): every device waits for the slowest group. `transfer[i]` is the time of transfer i alone;
+/// `exact(w)` the time the links need for all bytes of window w, asked for only where `at_most[w]`, which is
+/// cheap to know, would make a difference. All in µs. Not below compute.
 class LockStepWalk {
  public:
-  explicit LockStepWalk(const Problem& problem);
-  double run(std::span<const double> transfer, std::span<const double> window);
+  explicit LockStepWalk(const Problem& problem)
+      : problem_(&problem), begun_(problem.transfers().size()), dma_(problem.dmas()) {}
+
+  template <typename Exact>
+  double run(std::span<const double> transfer, std::span<const double> at_most, const Exact& exact) {
+    transfer_ = transfer;
+    at_most_ = at_most;
+    return run_range(0, problem_->walk().size(), 0, exact);
+  }
 
  private:
-  double run_range(std::size_t begin, std::size_t end, double now);
+  template <typename Exact>
+  double run_range(std::size_t begin, std::size_t end, double now, const Exact& exact) {
+    const WalkOp* const ops = problem_->walk().data();
+    for (std::size_t i = begin; i < end; ++i) {
+      const WalkOp& op = ops[i];
+      const auto index = static_cast<std::size_t>(op.index);
+      switch (op.kind) {
+        case WalkOp::Kind::kCompute:
+          now += op.micros;
+          break;
+        case WalkOp::Kind::kStart:
+          begun_[index] = now;
+          break;
+        case WalkOp::Kind::kDone:
+          now = std::max(now, begun_[index] + transfer_[index]);
+          break;
+        case WalkOp::Kind::kSync:
+          begun_[index] = now;
+          now += transfer_[index];
+          break;
+        case WalkOp::Kind::kWindow: {
+          const double since = begun_[static_cast<std::size_t>(op.since)];
+          if (since + at_most_[index] > now) now = std::max(now, since + exact(index));
+          break;
+        }
+        case WalkOp::Kind::kLoop:
+          // Times inside are relative to the body's begin; flights do not cross it (Problem).
+          now += static_cast<double>(op.trips) * run_range(i + 1, op.body_end, 0, exact);
+          i = op.body_end - 1;
+          break;
+        case WalkOp::Kind::kDmaStart:
+          dma_[index] = now + op.micros;
+          break;
+        case WalkOp::Kind::kDmaDone:
+          now = std::max(now, dma_[index]);
+          break;
+      }
+    }
+    return now;
+  }
 
   const Problem* problem_;
   std::span<const double> transfer_;
-  std::span<const double> window_;
+  std::span<const double> at_most_;
   std::vector<double> begun_;  // per transfer
   std::vector<double> dma_;
 };
