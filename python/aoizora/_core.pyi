@@ -3,9 +3,7 @@
 from collections.abc import Callable
 
 class UserError(ValueError): ...
-
 class InternalError(AssertionError): ...
-
 class Interrupted(KeyboardInterrupt): ...
 
 def plan(request: str, on_event: Callable[[str, str, str, int, int, float], None]) -> str:
