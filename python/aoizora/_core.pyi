@@ -30,6 +30,9 @@ def text_form(data: bytes) -> str:
 def inspect(data: bytes, file: str, as_json: bool) -> str:
     """What src/aoizora/ir/inspect.h shows of a program, as JSON or as text."""
 
+def simulate(request: str) -> str:
+    """Replays a compiled program (src/aoizora/simulate_service.h): JSON in, JSON out."""
+
 def program_json(data: bytes, file: str) -> str:
     """Every computation and instruction of a program, as JSON (src/aoizora/ir/printer.h)."""
 
