@@ -362,7 +362,8 @@ class Pipeline {
     plan.winner = track.record.candidate;
     plan.device_coords = coordinates_of(slice_, winner.finalist.scored.placement);
     plan.placement = winner.finalist.scored.name;
-    plan.predicted = {winner.time.step, winner.time.compute, winner.time.exposed_comm};
+    plan.predicted = {winner.time.step, winner.time.compute, winner.time.exposed_comm,
+                      winner.time.exposed_copies};
     plan.lower_bound = ranking.lower_bound;
     plan.gap = ranking.gap;
     plan.memory = winner.compiled.memory;
