@@ -7,6 +7,7 @@ NB_MODULE(_core, module) {
   bind_ir(module);
   bind_network(module);
   bind_pipeline(module);
+  bind_simulate(module);
   bind_place(module);
   bind_topology(module);
 }
