@@ -2,6 +2,7 @@
 
 #include "aoizora/base/file.h"
 #include "aoizora/ir/inspect.h"
+#include "aoizora/ir/printer.h"
 #include "bindings.h"
 
 namespace aoizora::bindings {
@@ -44,6 +45,18 @@ std::string inspect(const nb::bytes& data, const std::string& file, bool as_json
          "\n";
 }
 
+std::string program_json(const nb::bytes& data, const std::string& file) {
+  std::string text = string_of(data);
+  const nb::gil_scoped_release release;
+  const ir::Program program = ir::read_program(std::move(text), file);
+  return ir::program_json(program).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+nb::bytes print_hlo(const nb::bytes& data, const std::string& file) {
+  const std::string text = ir::print_hlo(ir::read_program(string_of(data), file));
+  return nb::bytes(text.data(), text.size());
+}
+
 }  // namespace
 
 void bind_ir(nb::module_& module) {
@@ -51,6 +64,8 @@ void bind_ir(nb::module_& module) {
   module.def("read_bytes", &read_bytes, "path"_a);
   module.def("text_form", &text_form, "data"_a);
   module.def("inspect", &inspect, "data"_a, "file"_a, "as_json"_a);
+  module.def("program_json", &program_json, "data"_a, "file"_a);
+  module.def("print_hlo", &print_hlo, "data"_a, "file"_a);
 }
 
 }  // namespace aoizora::bindings

@@ -83,13 +83,19 @@ def test_image_tokens_equal_unsharded() -> None:
         ("ulysses", {"data": 1, "context": 4, "tensor": 2}, "ulysses degree 4"),
         ("head_parallel", {"data": 1, "context": 4, "tensor": 2}, "not sharded"),
         ("usp", {"data": 1, "context": 4, "tensor": 2}, "two mesh axes"),
+        ("all_gather_kv", {"data": 1, "context": 4, "activation_kv": 2}, "head dimension"),
         ("magic", {"data": 1, "context": 4, "tensor": 2}, "known: all_gather_kv"),
     ],
 )
 def test_illegal_says_why(strategy: str, axes: dict[str, int], message: str) -> None:
     cfg = replace(TINY, heads=4)
+    rules = RULES
+    if "activation_kv" in axes:
+        rules = parse_rules(
+            [["activation_length", ["context"]], ["activation_kv", "activation_kv"]]
+        )
     with pytest.raises(UserError, match=message):
-        sharded(cfg, make_mesh(**axes), strategy)
+        sharded(cfg, make_mesh(**axes), strategy, rules)
 
 
 def qkv(length: int, keys: int) -> list[jax.Array]:

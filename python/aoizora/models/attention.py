@@ -32,7 +32,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from aoizora import jaxapi
 from aoizora.errors import UserError
-from aoizora.models.rules import Sharder
+from aoizora.models.rules import DimAxes, Logical, Sharder, to_spec
 
 STRATEGIES = ("all_gather_kv", "ulysses", "ring", "usp", "head_parallel")
 # What a candidate must fulfil, for people; layout_for and check_heads below enforce it. "heads per
@@ -55,7 +55,7 @@ SELF_Q = (
 )
 SELF_KV = (
     "activation_batch",
-    "activation_kv_length",
+    "activation_self_attn_kv_length",
     "activation_self_attn_heads",
     "activation_kv",
 )
@@ -282,6 +282,21 @@ def check_heads(heads: int, tensor: int, ulysses: int) -> None:
         )
 
 
+def operand_axes(sharder: Sharder, q: Logical, kv: Logical) -> tuple[DimAxes, DimAxes]:
+    """Mesh axes of queries and of keys and values.
+
+    A kernel sees the same samples and heads on both sides, so those of the queries decide; keys
+    keep only the sequence axes that do not collide with them (with MaxDiffusion's rules the
+    queries of cross-attention are split by length where the keys would be by heads).
+    """
+    q_axes, kv_axes = sharder.axes(q), sharder.axes(kv)
+    if sharder.size(q_axes[3]) > 1:
+        raise UserError("illegal: activation_kv, the head dimension, can't be sharded")
+    taken = q_axes[0] + q_axes[2]
+    length = tuple(a for a in kv_axes[1] if a not in taken)
+    return q_axes, (q_axes[0], length, q_axes[2], ())
+
+
 def self_attention(
     sharder: Sharder, kernel: Kernel, strategy: str, tokens: int, qkv: Local
 ) -> jax.Array:
@@ -289,17 +304,17 @@ def self_attention(
 
     q, k, v are [B, L, H, D]; the first ``tokens`` <= L are true, later keys are masked.
     """
-    q = sharder.annotate("self_attn.q", qkv[0], SELF_Q)
-    k = sharder.annotate("self_attn.k", qkv[1], SELF_KV)
-    v = sharder.annotate("self_attn.v", qkv[2], SELF_KV)
+    q_axes, kv_axes = operand_axes(sharder, SELF_Q, SELF_KV)
+    q = sharder.annotate("self_attn.q", qkv[0], SELF_Q, q_axes)
+    k = sharder.annotate("self_attn.k", qkv[1], SELF_KV, kv_axes)
+    v = sharder.annotate("self_attn.v", qkv[2], SELF_KV, kv_axes)
     if sharder.mesh is None:
         return _whole(kernel, tokens, q, k, v)
-    q_axes, kv_axes = sharder.axes(SELF_Q), sharder.axes(SELF_KV)
     base = Layout(sharder.mesh, tokens, k.shape[1])
     layout = layout_for(strategy, base, q_axes[1], kv_axes[1])
     check_heads(q.shape[2], sharder.size(q_axes[2]), layout.size(layout.ulysses))
     body = functools.partial(_local, layout, kernel, strategy in ("ring", "usp"))
-    return _mapped(sharder.mesh, body, sharder.spec(SELF_Q), sharder.spec(SELF_KV))(q, k, v)
+    return _mapped(sharder.mesh, body, to_spec(q_axes), to_spec(kv_axes))(q, k, v)
 
 
 def cross_attention(sharder: Sharder, kernel: Kernel, name: str, qkv: Local) -> jax.Array:
@@ -311,14 +326,15 @@ def cross_attention(sharder: Sharder, kernel: Kernel, name: str, qkv: Local) -> 
     tokens = k.shape[1]
     if kernel.flash and tokens % LANES:
         k, v = (jnp.pad(x, ((0, 0), (0, -tokens % LANES), (0, 0), (0, 0))) for x in (k, v))
-    q = sharder.annotate("cross_attn.q", q, CROSS_Q)
-    k = sharder.annotate(f"cross_attn.k_{name}", k, CROSS_KV)
-    v = sharder.annotate(f"cross_attn.v_{name}", v, CROSS_KV)
+    q_axes, kv_axes = operand_axes(sharder, CROSS_Q, CROSS_KV)
+    q = sharder.annotate("cross_attn.q", q, CROSS_Q, q_axes)
+    k = sharder.annotate(f"cross_attn.k_{name}", k, CROSS_KV, kv_axes)
+    v = sharder.annotate(f"cross_attn.v_{name}", v, CROSS_KV, kv_axes)
     if sharder.mesh is None:
         return _whole(kernel, tokens, q, k, v)
-    layout = Layout(sharder.mesh, tokens, k.shape[1], ring=sharder.axes(CROSS_KV)[1])
+    layout = Layout(sharder.mesh, tokens, k.shape[1], ring=kv_axes[1])
     body = functools.partial(_local, layout, kernel, False)
-    return _mapped(sharder.mesh, body, sharder.spec(CROSS_Q), sharder.spec(CROSS_KV))(q, k, v)
+    return _mapped(sharder.mesh, body, to_spec(q_axes), to_spec(kv_axes))(q, k, v)
 
 
 def _whole(kernel: Kernel, tokens: int, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:

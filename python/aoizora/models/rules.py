@@ -19,6 +19,7 @@ from aoizora.errors import UserError
 
 Rules = tuple[tuple[str, tuple[str, ...]], ...]
 Logical = Sequence[str | None]
+DimAxes = tuple[tuple[str, ...], ...]  # mesh axes of every dimension
 
 # An activation name that the rules leave out borrows the rule of a broader one, so that short
 # rule lists behave as people expect. MaxDiffusion spells all of them out.
@@ -27,6 +28,7 @@ FALLBACK = {
     "activation_cross_attn_heads": "activation_heads",
     "activation_self_attn_q_length": "activation_length",
     "activation_cross_attn_q_length": "activation_length",
+    "activation_self_attn_kv_length": "activation_kv_length",
     "activation_kv_length": "activation_length",
     "activation_mlp": "mlp",
 }
@@ -51,13 +53,20 @@ def _with_fallbacks(rules: Rules, logical: Logical) -> Rules:
     named = {name for name, _ in rules}
     borrowed: list[tuple[str, tuple[str, ...]]] = []
     for name in logical:
-        source = FALLBACK.get(name or "")
-        if name is not None and name not in named and source in named:
+        source = name
+        while source is not None and source not in named:
+            source = FALLBACK.get(source)
+        if name is not None and source is not None and source != name:
             borrowed += [(name, axes) for other, axes in rules if other == source]
     return rules + tuple(borrowed)
 
 
-def mesh_axes(rules: Rules, logical: Logical) -> tuple[tuple[str, ...], ...]:
+def to_spec(axes: DimAxes) -> PartitionSpec:
+    """Mesh axes per dimension as JAX spells them."""
+    return PartitionSpec(*(a[0] if len(a) == 1 else (a or None) for a in axes))
+
+
+def mesh_axes(rules: Rules, logical: Logical) -> DimAxes:
     """Mesh axes of every dimension of a tensor with these logical axes."""
     result: list[tuple[str, ...] | None] = [None] * len(logical)
     used: set[str] = set()
@@ -101,7 +110,7 @@ class Sharder:
             return 1
         return math.prod(self.mesh.shape[a] for a in axes)
 
-    def axes(self, logical: Logical) -> tuple[tuple[str, ...], ...]:
+    def axes(self, logical: Logical) -> DimAxes:
         """Mesh axes per dimension; empty without a mesh."""
         if self.mesh is None:
             return ((),) * len(logical)
@@ -109,23 +118,30 @@ class Sharder:
 
     def spec(self, logical: Logical) -> PartitionSpec:
         """The PartitionSpec of a tensor with these logical axes."""
-        parts = [a[0] if len(a) == 1 else (a or None) for a in self.axes(logical)]
-        return PartitionSpec(*parts)
+        return to_spec(self.axes(logical))
 
-    def sharding(self, name: str, shape: Sequence[int], logical: Logical) -> NamedSharding:
-        """The NamedSharding of a tensor, refused when a dimension does not divide."""
+    def sharding(
+        self, name: str, shape: Sequence[int], logical: Logical, axes: DimAxes | None = None
+    ) -> NamedSharding:
+        """The NamedSharding of a tensor, refused when a dimension does not divide.
+
+        ``axes``: mesh axes per dimension where they do not follow from the rules alone.
+        """
         assert self.mesh is not None
-        for dim, axis, axes in zip(shape, logical, self.axes(logical), strict=True):
-            if dim % self.size(axes):
+        chosen = self.axes(logical) if axes is None else axes
+        for dim, axis, parts in zip(shape, logical, chosen, strict=True):
+            if dim % self.size(parts):
                 raise UserError(
                     f"illegal: {axis} of {name} is {dim}, which does not divide by "
-                    f"{self.size(axes)} ({'x'.join(axes)})"
+                    f"{self.size(parts)} ({'x'.join(parts)})"
                 )
-        return NamedSharding(self.mesh, self.spec(logical))
+        return NamedSharding(self.mesh, to_spec(chosen))
 
-    def annotate(self, name: str, x: jax.Array, logical: Logical) -> jax.Array:
-        """Constrains activation ``x`` and records it under ``name``."""
+    def annotate(
+        self, name: str, x: jax.Array, logical: Logical, axes: DimAxes | None = None
+    ) -> jax.Array:
+        """Constrains activation ``x`` and records it under ``name``; ``axes`` as in sharding."""
         self.seen.append((name, tuple(x.shape), str(x.dtype), tuple(logical)))
         if self.mesh is None:
             return x
-        return jax.lax.with_sharding_constraint(x, self.sharding(name, x.shape, logical))
+        return jax.lax.with_sharding_constraint(x, self.sharding(name, x.shape, logical, axes))

@@ -68,25 +68,35 @@ def is_param(x: Any) -> bool:
 def _linear(
     dtype: str, n_in: int, n_out: int, a_in: str | None, a_out: str | None
 ) -> dict[str, Param]:
+    # A vector along the residual stream stays whole: sharding a few kilobytes saves nothing and
+    # costs a collective in every layer.
+    a_bias = None if a_out == "embed" else a_out
     return {
         "kernel": Param((n_in, n_out), (a_in, a_out), dtype),
-        "bias": Param((n_out,), (a_out,), dtype),
+        "bias": Param((n_out,), (a_bias,), dtype),
     }
 
 
-def _norm(n: int, dtype: str, bias: bool) -> dict[str, Param]:
-    scale = {"scale": Param((n,), ("norm",), dtype)}
-    return scale | ({"bias": Param((n,), ("norm",), dtype)} if bias else {})
+def _head_norm(n: int, dtype: str) -> dict[str, Param]:
+    """Scale of the RMS norm over all heads of q or k."""
+    return {"scale": Param((n,), ("norm",), dtype)}
+
+
+def _layer_norm(n: int, dtype: str) -> dict[str, Param]:
+    """Scale and shift along the residual stream. Not ``norm``: that is sharded with the heads,
+    and a sharded scale here would make Shardy normalise shards and gather the whole activation.
+    """
+    return {"scale": Param((n,), (None,), dtype), "bias": Param((n,), (None,), dtype)}
 
 
 def _attention(cfg: WanConfig, image: bool) -> Params:
     c, dt = cfg.width, cfg.dtype
     p: Params = {n: _linear(dt, c, c, "embed", "heads") for n in ("to_q", "to_k", "to_v")}
     p["to_out"] = _linear(dt, c, c, "heads", "embed")
-    p |= {"norm_q": _norm(c, dt, False), "norm_k": _norm(c, dt, False)}
+    p |= {"norm_q": _head_norm(c, dt), "norm_k": _head_norm(c, dt)}
     if image:
         p |= {n: _linear(dt, c, c, "embed", "heads") for n in ("add_k_proj", "add_v_proj")}
-        p["norm_added_k"] = _norm(c, dt, False)
+        p["norm_added_k"] = _head_norm(c, dt)
     return p
 
 
@@ -95,12 +105,12 @@ def _block(cfg: WanConfig) -> Params:
     return {
         "attn1": _attention(cfg, image=False),
         "attn2": _attention(cfg, image=cfg.image_dim is not None),
-        "norm2": _norm(c, "float32", True),
+        "norm2": _layer_norm(c, "float32"),
         "ffn": {
             "net_0": _linear(dt, c, cfg.mlp, "embed", "mlp"),
             "net_2": _linear(dt, cfg.mlp, c, "mlp", "embed"),
         },
-        "scale_shift_table": Param((6, c), (None, "embed"), "float32"),
+        "scale_shift_table": Param((6, c), (None, None), "float32"),
     }
 
 
@@ -124,12 +134,12 @@ def _conditions(cfg: WanConfig) -> Params:
     if cfg.image_dim is not None:
         d = cfg.image_dim
         p["image_embedder"] = {
-            "norm1": _norm(d, dt, True),
+            "norm1": _layer_norm(d, dt),
             "ff": {
                 "net_0": _linear(dt, d, d, None, "mlp"),
                 "net_2": _linear(dt, d, c, "mlp", "embed"),
             },
-            "norm2": _norm(c, dt, True),
+            "norm2": _layer_norm(c, dt),
         }
     return p
 
@@ -143,10 +153,10 @@ def param_specs(cfg: WanConfig) -> Params:
         is_leaf=is_param,
     )
     return {
-        "patch_embedding": _linear(dt, cfg.in_channels * volume, c, None, "embed"),
+        "patch_embedding": _linear(dt, cfg.in_channels * volume, c, None, None),
         "condition_embedder": _conditions(cfg),
         "blocks": stacked,
-        "scale_shift_table": Param((2, c), (None, "embed"), "float32"),
+        "scale_shift_table": Param((2, c), (None, None), "float32"),
         "proj_out": _linear(dt, c, cfg.out_channels * volume, "embed", None),
     }
 

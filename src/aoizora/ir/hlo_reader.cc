@@ -138,6 +138,11 @@ class HloReader {
       }
       scan_.skip_space();
     }
+    if (!program_.computations.empty()) return true;  // not where the compiler puts them; nothing needs them
+    const char* const first = program_.tables.empty() ? start : program_.tables.data();
+    const char* end = scan_.p;
+    while (Scanner::is_space(end[-1])) --end;
+    program_.tables = {first, static_cast<std::size_t>(end - first)};
     return true;
   }
 
@@ -177,6 +182,7 @@ class HloReader {
     if (instructions_.empty()) scan_.fail(scan_.p, "a computation needs at least one instruction");
     ++scan_.p;
     attributes();  // execution_thread="..."
+    current_.attributes.assign(attributes_.begin(), attributes_.end());
     finish_computation(false);
   }
 

@@ -61,6 +61,8 @@ struct Computation {
   std::string_view name;
   std::vector<Instruction> instructions;
   InstructionId root;
+  /// Behind the closing brace in HLO: `execution_thread="..."`.
+  std::vector<Attribute> attributes;
   bool entry = false;
   /// How many times one step runs it: entry 1, a loop body its trip count times its caller; a conditional's
   /// branch counts as its caller (an upper bound). 0 when nothing reachable from the entry calls it.
@@ -125,6 +127,8 @@ struct Program {
   std::int64_t num_partitions = 1;
   std::int64_t num_replicas = 1;
   std::vector<Attribute> module_attributes;
+  /// HLO's tables between header and computations (`FileNames`, `StackFrames`, ..), as written.
+  std::string_view tables;
   std::vector<Computation> computations;
   ComputationId entry;
   std::vector<Collective> collectives;

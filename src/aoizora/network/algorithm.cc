@@ -115,7 +115,8 @@ UnitSchedule Expander::expand(const Collective& collective, std::span<const Chip
       if (group[0] == group[1]) {
         return {{}, "nothing"};
       }
-      UnitPhase phase{{{group[0], group[1], 1.0, -1}}, 1, path_latency(group[0], group[1])};
+      const double latency = path_latency(group[0], group[1]);
+      UnitPhase phase{{{group[0], group[1], 1.0, -1}}, 1, latency, latency};
       return {{std::move(phase)}, "permute"};
     }
   }
@@ -131,6 +132,7 @@ void Expander::add_ring(std::span<const Chip> order, double share, bool both, Un
     const Chip next = order[(i + 1) % n];
     const auto before = static_cast<std::int32_t>((i + n - 1) % n);
     const auto beyond = static_cast<std::int32_t>((i + 1) % n);
+    phase.lead = std::max({phase.lead, path_latency(order[i], next), path_latency(next, order[i])});
     phase.flows.push_back({order[i], next, split ? share / 2 : share, first + stride * before});
     if (split) {
       phase.flows.push_back({next, order[i], share / 2, first + stride * beyond + 1});
@@ -164,9 +166,9 @@ UnitSchedule Expander::ring(const Collective& collective, std::span<const Chip> 
   const bool both = uses_both_directions(collective.hint);
   UnitPhase phase;
   phase.steps = ring_steps(collective.hint, n);
-  phase.hop_latency = chain_latency(order, static_cast<std::size_t>(phase.steps));
   // Each member sends every shard but one on: (n-1)/n of the array passes each edge.
   add_ring(order, static_cast<double>(n - 1) / static_cast<double>(n), both, phase);
+  phase.hop_latency = chain_latency(order, static_cast<std::size_t>(phase.steps));
   UnitSchedule schedule{{std::move(phase)}, both ? "ring, 2 directions" : "ring, 1 direction"};
   return collective.kind == Kind::kAllReduce ? doubled(std::move(schedule)) : schedule;
 }
@@ -236,6 +238,7 @@ UnitSchedule Expander::exchange(const Collective& collective, std::span<const Ch
       }
       phase.flows.push_back({group[i], group[j], share, -1});
       phase.hop_latency = std::max(phase.hop_latency, path_latency(group[i], group[j]));
+      phase.lead = phase.hop_latency;
     }
   }
   return {{std::move(phase)}, ragged ? "direct exchange, ragged" : "direct exchange"};
@@ -268,13 +271,16 @@ UnitSchedule Expander::broadcast(const Collective& collective, std::span<const C
         }
       }
     }
+    const double hop = path_latency(group[parent], group[child]);
+    reached[child] = reached[parent] + hop;
+    phase.lead = std::max(phase.lead, hop);
     phase.flows.push_back({group[parent], group[child], 1.0, -1});
-    reached[child] = reached[parent] + path_latency(group[parent], group[child]);
     depth[child] = depth[parent] + 1;
     phase.steps = std::max(phase.steps, depth[child]);
-    phase.hop_latency = std::max(phase.hop_latency, reached[child]);
     fed.push_back(child);
   }
+  // The last member has the end of the array only after the whole of its way.
+  phase.hop_latency = *std::max_element(reached.begin(), reached.end());
   return {{std::move(phase)}, "pipelined tree"};
 }
 

@@ -29,7 +29,8 @@ struct UnitFlow {
 struct UnitPhase {
   std::vector<UnitFlow> flows;
   std::int32_t steps = 1;
-  double hop_latency = 0;  // µs: the longest chain of sends that wait for each other
+  double hop_latency = 0;  // µs, without launches; see Phase::latency
+  double lead = 0;         // µs, without the launch: latency of the longest route
 };
 
 struct UnitSchedule {

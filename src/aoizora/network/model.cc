@@ -127,6 +127,7 @@ Schedule Model::schedule(const Collective& collective, const Placement& placemen
       Phase& to = schedule.phases[p];
       to.steps = std::max(to.steps, from.steps);
       to.latency = std::max(to.latency, Micros(impl_->latency(from)));
+      to.lead = std::max(to.lead, Micros(impl_->profile.launch.value + from.lead));
       const auto first = static_cast<std::int32_t>(to.flows.size());
       for (const UnitFlow& flow : from.flows) {
         to.flows.push_back({flow.from, flow.to, flow.share * bytes, impl_->router.route(flow.from, flow.to),

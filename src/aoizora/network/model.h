@@ -27,10 +27,15 @@ struct Flow {
 struct Phase {
   std::vector<Flow> flows;
   std::int32_t steps = 1;
-  /// Of the phase: steps * launch + hop latency of the longest chain of sends that wait for each other. In a
-  /// ring of n, round k of a member waits for round k-1 of the one before, so the chain is n-1 successive
-  /// edges; on a line it passes the long closing edge once, not n-1 times.
+  /// What the phase takes besides its bytes: steps * launch + the hop latency of the longest chain of sends
+  /// that wait for each other. In a ring of n, round k of a member waits for round k-1 of the one before, so
+  /// the chain is n-1 successive edges; on a line it passes the long closing edge once, not n-1 times. In a
+  /// one-shot phase (all-to-all, permute) it is the longest route. One latency for all flows keeps a
+  /// collective's time affine in its bytes, time = a + b * bytes, which the search and the replay rely on.
   Micros latency;
+  /// The part of it before the flows begin: one launch and the longest route. The rest passes after the last
+  /// flow is through.
+  Micros lead;
 };
 
 /// A collective laid on the slice: the phases of all its groups together (N3).

@@ -22,7 +22,13 @@ FairShare::FairShare(std::span<const double> capacity) : links_(capacity.size())
   }
 }
 
-void FairShare::touch(std::int32_t link) { touched_.push_back(link); }
+void FairShare::touch(std::int32_t id) {
+  LinkState& link = links_[at(id)];
+  if (link.seen != epoch_) {
+    link.seen = epoch_;
+    component_.push_back(id);
+  }
+}
 
 std::int32_t FairShare::add(std::span<const std::pair<Link, double>> route) {
   std::int32_t id = 0;
@@ -36,16 +42,23 @@ std::int32_t FairShare::add(std::span<const std::pair<Link, double>> route) {
   Flow& flow = flows_[at(id)];
   flow.alive = true;
   flow.rate = kUnlimited;
-  flow.route.clear();
-  for (const auto& [link, share] : route) {
-    std::vector<OnLink>& list = links_[link.at()].flows;
-    flow.route.push_back({link.value, static_cast<std::int32_t>(list.size()), share});
-    list.push_back({id, static_cast<std::int32_t>(flow.route.size()) - 1});
+  flow.count = static_cast<std::int32_t>(route.size());
+  if (flow.count > flow.room) {
+    flow.first = static_cast<std::int32_t>(steps_.size());
+    flow.room = flow.count;
+    steps_.resize(steps_.size() + route.size());
+  }
+  for (std::int32_t i = 0; i < flow.count; ++i) {
+    const auto& [link, share] = route[at(i)];
+    LinkState& state = links_[link.at()];
+    steps_[at(flow.first + i)] = {link.value, share};
+    state.flows.push_back({id, share, 0});
     touch(link.value);
   }
   if (route.empty()) {
     unrouted_.push_back(id);
   }
+  added_ = true;
   return id;
 }
 
@@ -53,69 +66,87 @@ void FairShare::remove(std::int32_t id) {
   Flow& flow = flows_[at(id)];
   AOIZORA_CHECK(flow.alive, "flow {} was removed before", id);
   flow.alive = false;
-  // The last entry of each list takes the place of the one that goes.
-  for (const Step& step : flow.route) {
-    std::vector<OnLink>& list = links_[at(step.link)].flows;
-    const OnLink last = list.back();
-    list[at(step.position)] = last;
-    flows_[at(last.flow)].route[at(last.step)].position = step.position;
-    list.pop_back();
-    touch(step.link);
+  from_level_ = std::min(from_level_, flow.rate);
+  for (std::int32_t i = 0; i < flow.count; ++i) {
+    touch(steps_[at(flow.first + i)].link);
   }
-  free_.push_back(id);
+  removed_.push_back(id);
 }
 
 void FairShare::clear() {
-  for (std::size_t id = 0; id < flows_.size(); ++id) {
-    if (flows_[id].alive) {
-      remove(static_cast<std::int32_t>(id));
-    }
+  for (LinkState& link : links_) {
+    link.flows.clear();
   }
-  touched_.clear();
+  flows_.clear();
+  steps_.clear();
+  free_.clear();
+  removed_.clear();
+  component_.clear();
   unrouted_.clear();
+  from_level_ = kEverything;
+  added_ = false;
+  ++epoch_;
 }
 
-/// Everything connected to a touched link.
-void FairShare::collect() {
-  ++epoch_;
-  component_.clear();
-  const auto visit = [&](std::int32_t link) {
-    if (links_[at(link)].seen != epoch_) {
-      links_[at(link)].seen = epoch_;
-      component_.push_back(link);
+/// The level at which a link is full once new flows rise too: they stand at the end of its list, without a
+/// rate. Old flows keep theirs up to there. Infinite where no flow is new.
+double FairShare::full_level(const LinkState& link) const {
+  double weight = 0;
+  std::size_t i = link.flows.size();
+  for (; i > 0; --i) {
+    const OnLink& entry = link.flows[i - 1];
+    const double rate = flows_[at(entry.flow)].rate;
+    if (weight == 0 && rate != kUnlimited) {
+      return kUnlimited;
     }
-  };
-  for (const std::int32_t link : touched_) {
-    visit(link);
+    if (rate != kUnlimited && (link.capacity - entry.used) >= rate * weight) {
+      return (link.capacity - entry.used) / weight;
+    }
+    weight += entry.share;
   }
-  touched_.clear();
+  return weight > 0 ? link.capacity / weight : kUnlimited;
+}
+
+/// From the touched links, everything connected to them through flows that are to be filled. A removed flow
+/// is among those to be filled, and only dropped.
+void FairShare::collect() {
+  // Rates that are equal but for rounding belong to one level.
+  const double from = from_level_ * (1 - 1e-9);
   for (std::size_t head = 0; head < component_.size(); ++head) {
     LinkState& link = links_[at(component_[head])];
-    link.left = link.capacity;
     link.weight = 0;
-    link.rising = static_cast<std::int32_t>(link.flows.size());
-    for (const OnLink& entry : link.flows) {
+    link.filling.clear();
+    while (!link.flows.empty() && flows_[at(link.flows.back().flow)].rate >= from) {
+      const OnLink entry = link.flows.back();
+      link.flows.pop_back();
       Flow& flow = flows_[at(entry.flow)];
-      link.weight += flow.route[at(entry.step)].share;
+      if (!flow.alive) {
+        continue;
+      }
       if (flow.seen != epoch_) {
         flow.seen = epoch_;
-        flow.fixed = false;
+        flow.rising = true;
         changed_.push_back(entry.flow);
-        for (const Step& step : flow.route) {
-          visit(step.link);
+        for (std::int32_t i = 0; i < flow.count; ++i) {
+          touch(steps_[at(flow.first + i)].link);
         }
       }
+      link.weight += entry.share;
+      link.filling.push_back(entry.flow);
     }
+    link.rising = static_cast<std::int32_t>(link.filling.size());
   }
 }
 
 void FairShare::fix(std::int32_t id, double level) {
   Flow& flow = flows_[at(id)];
   flow.rate = level;
-  flow.fixed = true;
-  for (const Step& step : flow.route) {
+  flow.rising = false;
+  for (std::int32_t i = 0; i < flow.count; ++i) {
+    const Step& step = steps_[at(flow.first + i)];
     LinkState& link = links_[at(step.link)];
-    link.left -= level * step.share;
+    const double used = link.flows.empty() ? 0.0 : link.flows.back().used;
+    link.flows.push_back({id, step.share, used + level * step.share});
     link.weight -= step.share;
     --link.rising;
   }
@@ -123,7 +154,10 @@ void FairShare::fix(std::int32_t id, double level) {
 
 void FairShare::fill() {
   heap_.clear();
-  const auto level_of = [](const LinkState& link) { return std::max(link.left, 0.0) / link.weight; };
+  const auto level_of = [](const LinkState& link) {
+    const double used = link.flows.empty() ? 0.0 : link.flows.back().used;
+    return std::max(link.capacity - used, 0.0) / link.weight;
+  };
   for (const std::int32_t l : component_) {
     if (links_[at(l)].rising > 0) {
       heap_.emplace_back(level_of(links_[at(l)]), l);
@@ -144,9 +178,9 @@ void FairShare::fill() {
       std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
       continue;
     }
-    for (const OnLink& entry : link.flows) {
-      if (!flows_[at(entry.flow)].fixed) {
-        fix(entry.flow, level);
+    for (const std::int32_t id : link.filling) {
+      if (flows_[at(id)].rising) {
+        fix(id, level);
       }
     }
   }
@@ -154,10 +188,21 @@ void FairShare::fill() {
 
 std::span<const std::int32_t> FairShare::update() {
   changed_.clear();
+  if (added_) {
+    for (const std::int32_t link : component_) {
+      from_level_ = std::min(from_level_, full_level(links_[at(link)]));
+    }
+    added_ = false;
+  }
   collect();
   fill();
   changed_.insert(changed_.end(), unrouted_.begin(), unrouted_.end());
   unrouted_.clear();
+  free_.insert(free_.end(), removed_.begin(), removed_.end());
+  removed_.clear();
+  component_.clear();
+  from_level_ = kEverything;
+  ++epoch_;
   return changed_;
 }
 

@@ -122,7 +122,7 @@ RC_GTEST_PROP(FairShare, EachFlowHasABottleneck, ()) {
 
 Schedule one_flow(double bytes, const Route& route, double latency) {
   Schedule schedule;
-  schedule.phases.push_back({{{Chip(0), Chip(1), bytes, route}}, 1, Micros(latency)});
+  schedule.phases.push_back({{{Chip(0), Chip(1), bytes, route}}, 1, Micros(latency), Micros(latency)});
   return schedule;
 }
 
@@ -142,6 +142,25 @@ TEST(InFlight, SharesAnewWhenAFlowBeginsOrEnds) {
   ASSERT_EQ(finished.size(), 2U);
   EXPECT_DOUBLE_EQ(finished[0].at.value, 16);
   EXPECT_DOUBLE_EQ(finished[1].at.value, 40);
+}
+
+// The lead passes before the bytes, the rest of the latency after them: 1 + 100/10 + 3. Another collective
+// that begins at 11 has the link to itself from then on.
+TEST(InFlight, LatencyIsBeforeAndAfterTheBytes) {
+  const std::vector<double> capacity{10};
+  Schedule first = one_flow(100, {{Link(0), 1}}, 4);
+  first.phases[0].lead = Micros(1);
+  const Schedule second = one_flow(50, {{Link(0), 1}}, 0);
+  InFlight flight(capacity);
+  std::vector<InFlight::Finished> finished;
+  flight.start(first, Micros(0));
+  flight.advance(Micros(11), finished);
+  EXPECT_TRUE(finished.empty());
+  flight.start(second, Micros(11));
+  flight.advance(Micros(100), finished);
+  ASSERT_EQ(finished.size(), 2U);
+  EXPECT_DOUBLE_EQ(finished[0].at.value, 14);
+  EXPECT_DOUBLE_EQ(finished[1].at.value, 16);
 }
 
 TEST(InFlight, NothingToSendIsOverAtOnce) {

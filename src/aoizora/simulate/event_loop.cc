@@ -127,6 +127,10 @@ class EventLoop {
     std::vector<Gathering> gathering;  // runs `begun` and later
     std::int64_t begun = 0;            // complete: started or about to
     std::int64_t finished = 0;
+  };
+
+  struct Run {
+    std::int32_t unit = -1;
     double start = 0;
   };
 
@@ -259,26 +263,24 @@ class EventLoop {
     const std::int32_t u = ready_.back().unit;
     ready_.pop_back();
     const std::int32_t id = network_.start(units_[at(u)].schedule, Micros(now_));
-    if (unit_of_run_.size() <= at(id)) unit_of_run_.resize(at(id) + 1);
-    unit_of_run_[at(id)] = u;
+    if (runs_.size() <= at(id)) runs_.resize(at(id) + 1);
+    runs_[at(id)] = {u, now_};
     running_.push_back(id);
-    states_[at(u)].start = now_;
     for (const std::int32_t member : units_[at(u)].members) devices_[at(member)].busy.begin(now_);
   }
 
   void finish(const network::InFlight::Finished& over) {
-    const std::int32_t u = unit_of_run_[at(over.id)];
+    const auto [u, start] = runs_[at(over.id)];
     running_.erase(std::find(running_.begin(), running_.end(), over.id));
-    UnitState& state = states_[at(u)];
-    ++state.finished;
+    ++states_[at(u)].finished;
     const Unit& unit = units_[at(u)];
-    totals_.unit_time[at(unit.collective)] += now_ - state.start;
+    totals_.unit_time[at(unit.collective)] += now_ - start;
     ++totals_.unit_runs[at(unit.collective)];
     for (const std::int32_t member : unit.members) {
       devices_[at(member)].busy.end(now_);
       if (devices_[at(member)].waiting == unit.collective) resumed_.push_back(member);
       if (options_.recorder != nullptr) {
-        options_.recorder->in_flight(member, unit.collective, state.start, now_);
+        options_.recorder->in_flight(member, unit.collective, start, now_);
       }
     }
   }
@@ -330,7 +332,7 @@ class EventLoop {
     std::vector<double>& state = snapshot.state;
     for (const Device& device : devices_) add_device(device, loop, state);
     for (std::size_t u = 0; u < units_.size(); ++u) add_unit(u, state);
-    for (const std::int32_t id : running_) state.push_back(unit_of_run_[at(id)]);
+    for (const std::int32_t id : running_) state.push_back(runs_[at(id)].unit);
     network_.add_state(Micros(now_), state);
     snapshot.totals = totals();
     return snapshot;
@@ -431,8 +433,8 @@ class EventLoop {
   std::vector<std::vector<std::int32_t>> units_of_;  // per device and collective
   std::vector<std::int64_t> starts_;                 // per device and collective
   std::vector<Ready> ready_;                         // heap, earliest first
-  std::vector<std::int32_t> unit_of_run_;
-  std::vector<std::int32_t> running_;  // ids of network_, oldest first
+  std::vector<Run> runs_;                            // by id of network_
+  std::vector<std::int32_t> running_;                // ids of network_, oldest first
   std::vector<network::InFlight::Finished> finished_;
   std::vector<std::int32_t> resumed_;
   std::vector<std::vector<Snapshot>> snapshots_;  // per loop, oldest first
