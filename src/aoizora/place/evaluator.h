@@ -51,6 +51,7 @@ class Evaluator {
   void add(std::size_t structure, const GroupCost& cost, double sign);
   void refresh();
   double window_micros(std::size_t window_load);
+  double component_floor(std::size_t component);
 
   /// A window as weights of structures: its load on a link is their weighted sum.
   struct WindowLoad {

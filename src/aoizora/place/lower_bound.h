@@ -39,6 +39,7 @@ class LowerBound {
  private:
   StructureFloor floor_of(const Structure& structure) const;
   StructureFloor group_floor(const Structure& structure, std::size_t n) const;
+  double smallest_part() const;  // of the partitions: the smallest component
   void try_all_sets(const Structure& structure, std::size_t n, StructureFloor& floor) const;
 
   const Problem* problem_;

@@ -95,6 +95,7 @@ Problem::Problem(const Workload& workload, const network::Model& model)
   }
   add_block(workload, 0, 0);
   add_volumes(workload, 0, 1, 0);
+  find_components();
   find_couplings();
 }
 
@@ -213,6 +214,30 @@ void Problem::add_volumes(const Workload& workload, std::size_t block, double ti
   }
 }
 
+void Problem::find_components() {
+  component_of_.assign(positions_, -1);
+  for (std::size_t first = 0; first < positions_; ++first) {
+    if (component_of_[first] >= 0) continue;
+    std::vector<std::size_t> open = {first};
+    component_of_[first] = static_cast<std::int32_t>(components_);
+    while (!open.empty()) {
+      const std::size_t p = open.back();
+      open.pop_back();
+      for (const Structure& structure : structures_) {
+        for (const std::int32_t g : structure.groups_of[p]) {
+          for (const std::int32_t q : structure.groups[static_cast<std::size_t>(g)]) {
+            std::int32_t& of_q = component_of_[static_cast<std::size_t>(q)];
+            if (of_q >= 0) continue;
+            of_q = static_cast<std::int32_t>(components_);
+            open.push_back(static_cast<std::size_t>(q));
+          }
+        }
+      }
+    }
+    ++components_;
+  }
+}
+
 void Problem::find_couplings() {
   const std::size_t n = structures_.size();
   couples_.assign(n * n, false);
@@ -224,7 +249,12 @@ void Problem::find_couplings() {
       if (!first.covers || !second.covers || first.permute || second.permute) continue;
       std::set<std::pair<std::int32_t, std::int32_t>> met;
       for (std::size_t p = 0; p < positions_; ++p) met.emplace(first.groups_of[p][0], second.groups_of[p][0]);
-      couples_[a * n + b] = met.size() == first.groups.size() * second.groups.size();
+      std::vector<std::size_t> first_in(components_, 0), second_in(components_, 0);
+      for (std::size_t g = 0; g < first.groups.size(); ++g) ++first_in[component_of_group(a, g)];
+      for (std::size_t g = 0; g < second.groups.size(); ++g) ++second_in[component_of_group(b, g)];
+      std::size_t all = 0;
+      for (std::size_t c = 0; c < components_; ++c) all += first_in[c] * second_in[c];
+      couples_[a * n + b] = met.size() == all;
     }
   }
 }
