@@ -338,12 +338,15 @@ class Pipeline {
   }
 
   [[noreturn]] void no_survivor(const std::string& stage) const {
+    // What failed says most; where nothing failed, why the rest was dropped.
     std::string reasons;
     int shown = 0;
-    for (const auto& track : tracks_) {
-      if (track.record.status == plan::Status::kIllegal || shown == 3) continue;
-      reasons += fmt::format("\n  {}: {}", track.record.candidate.id(), track.record.reason);
-      ++shown;
+    for (const auto status : {plan::Status::kFailed, plan::Status::kPruned}) {
+      for (const auto& track : tracks_) {
+        if (track.record.status != status || shown == 3) continue;
+        reasons += fmt::format("\n  {}: {}", track.record.candidate.id(), track.record.reason);
+        ++shown;
+      }
     }
     user_error("no candidate of {} is left after {}:{}", request_.model.name, stage, reasons);
   }
