@@ -5,7 +5,7 @@
 
 The module is the compiled Wan step with its computations repeated under new names (a model whose layers
 are not scanned looks like this). Peak memory is of a process that only reads the text; the interpreter's
-own is taken off.
+own is taken off. Seconds are CPU time, the best of those that fit into three seconds.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from __future__ import annotations
 import lzma
 import pathlib
 import re
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WAN = ROOT / "tests/cases/hlo/wan_1.3b_480p_v5e_4x4_context4_tensor4.hlo.xz"
@@ -62,9 +60,9 @@ peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 best = 1e9
 began = time.perf_counter()
 while time.perf_counter() - began < 3:
-    start = time.perf_counter()
+    start = time.process_time()
     run()
-    best = min(best, time.perf_counter() - start)
+    best = min(best, time.process_time() - start)
 print(best, (peak - before) * 1024)
 """
     done = subprocess.run(
@@ -83,7 +81,9 @@ def main() -> None:
             paths = [pathlib.Path(folder) / "wan.hlo", pathlib.Path(folder) / "large.hlo"]
             paths[0].write_text(text)
             paths[1].write_text(large_module(text, 24_000_000))
-        print(f"{'text':20} {'MB':>6} {'ours MB/s':>10} {'jaxlib MB/s':>12} {'times':>6} {'peak/text':>10}")
+        print(
+            f"{'text':20} {'MB':>6} {'ours MB/s':>10} {'jaxlib MB/s':>12} {'times':>6} {'peak/text':>10}"
+        )
         for path in paths:
             size = path.stat().st_size
             ours, peak = measure("aoizora", str(path))

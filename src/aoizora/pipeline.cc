@@ -338,12 +338,15 @@ class Pipeline {
   }
 
   [[noreturn]] void no_survivor(const std::string& stage) const {
+    // What failed says most; where nothing failed, why the rest was dropped.
     std::string reasons;
     int shown = 0;
-    for (const auto& track : tracks_) {
-      if (track.record.status == plan::Status::kIllegal || shown == 3) continue;
-      reasons += fmt::format("\n  {}: {}", track.record.candidate.id(), track.record.reason);
-      ++shown;
+    for (const auto status : {plan::Status::kFailed, plan::Status::kPruned}) {
+      for (const auto& track : tracks_) {
+        if (track.record.status != status || shown == 3) continue;
+        reasons += fmt::format("\n  {}: {}", track.record.candidate.id(), track.record.reason);
+        ++shown;
+      }
     }
     user_error("no candidate of {} is left after {}:{}", request_.model.name, stage, reasons);
   }
@@ -362,7 +365,8 @@ class Pipeline {
     plan.winner = track.record.candidate;
     plan.device_coords = coordinates_of(slice_, winner.finalist.scored.placement);
     plan.placement = winner.finalist.scored.name;
-    plan.predicted = {winner.time.step, winner.time.compute, winner.time.exposed_comm};
+    plan.predicted = {winner.time.step, winner.time.compute, winner.time.exposed_comm,
+                      winner.time.exposed_copies};
     plan.lower_bound = ranking.lower_bound;
     plan.gap = ranking.gap;
     plan.memory = winner.compiled.memory;

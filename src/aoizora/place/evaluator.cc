@@ -186,26 +186,33 @@ std::span<const double> Evaluator::transfer_times() {
 }
 
 double Evaluator::floor() {
-  refresh();
-  for (std::size_t w = 0; w < window_.size(); ++w) window_[w] = window_micros(window_load_of_[w]);
+  double floor = 0;
+  for (std::size_t c = 0; c < problem_->components(); ++c) floor = std::max(floor, component_floor(c));
+  return floor;
+}
+
+double Evaluator::component_floor(std::size_t component) {
+  const std::size_t links = sum_.size();
   std::vector<double> latency(states_.size(), 0), unit(states_.size(), 0), all(states_.size(), 0);
+  std::vector<double> total(states_.size() * links, 0.0);
   for (std::size_t s = 0; s < states_.size(); ++s) {
-    const State& state = states_[s];
-    if (state.entry.empty()) continue;
     // Latency and bytes may be least on different groups; each group has at least both.
     double least_latency = std::numeric_limits<double>::infinity();
     double least_alone = least_latency;
-    for (const std::uint32_t entry : state.entry) {
-      least_latency = std::min(least_latency, costs_[s].cost(entry).latency);
-      least_alone = std::min(least_alone, costs_[s].cost(entry).alone);
+    double* const load = total.data() + s * links;
+    for (std::size_t g = 0; g < states_[s].entry.size(); ++g) {
+      if (problem_->component_of_group(s, g) != component) continue;
+      const GroupCost& cost = costs_[s].cost(states_[s].entry[g]);
+      least_latency = std::min(least_latency, cost.latency);
+      least_alone = std::min(least_alone, cost.alone);
+      for (const GroupPhase& phase : costs_[s].phases(cost)) {
+        for (const LinkLoad& on : costs_[s].loads(phase)) load[on.link] += on.load;
+      }
     }
+    if (least_latency == std::numeric_limits<double>::infinity()) continue;  // no group of it here
     latency[s] = least_latency;
     unit[s] = least_alone * costs_[s].micros_per_unit();
-    std::fill(sum_.begin(), sum_.end(), 0.0);
-    for (const auto& phase : state.load) {
-      for (std::size_t l = 0; l < sum_.size(); ++l) sum_[l] += phase[l];
-    }
-    all[s] = largest(sum_) * costs_[s].micros_per_unit();
+    all[s] = *std::max_element(load, load + links) * costs_[s].micros_per_unit();
   }
   for (std::size_t t = 0; t < alone_.size(); ++t) {
     const Transfer& transfer = problem_->transfers()[t];
@@ -213,6 +220,15 @@ double Evaluator::floor() {
     alone_[t] = latency[s] + transfer.bytes * unit[s];
     links_[t] = transfer.bytes * all[s];
   }
+  std::vector<double> window_micros(window_loads_.size());
+  for (std::size_t w = 0; w < window_loads_.size(); ++w) {
+    std::fill(sum_.begin(), sum_.end(), 0.0);
+    for (const auto& [s, weight] : window_loads_[w].weights) {
+      for (std::size_t l = 0; l < links; ++l) sum_[l] += weight * total[s * links + l];
+    }
+    window_micros[w] = largest(sum_);
+  }
+  for (std::size_t w = 0; w < window_.size(); ++w) window_[w] = window_micros[window_load_of_[w]];
   return floor_walk_.run(alone_, links_, window_);
 }
 

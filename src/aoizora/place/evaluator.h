@@ -39,11 +39,11 @@ class Evaluator {
 
  private:
   struct State {
-    std::vector<std::uint32_t> entry;             // per group
-    std::vector<std::vector<double>> load;        // per phase and link, whole numbers
+    std::vector<std::uint32_t> entry;       // per group
+    std::vector<std::vector<double>> load;  // per phase and link, whole numbers
     bool stale = true;
-    double latency = 0;     // µs: per phase the slowest group, summed
-    double unit = 0;        // µs per byte: per phase the busiest link, summed
+    double latency = 0;  // µs: per phase the slowest group, summed
+    double unit = 0;     // µs per byte: per phase the busiest link, summed
     double volume = 0;
   };
   void rebuild();
@@ -51,6 +51,7 @@ class Evaluator {
   void add(std::size_t structure, const GroupCost& cost, double sign);
   void refresh();
   double window_micros(std::size_t window_load);
+  double component_floor(std::size_t component);
 
   /// A window as weights of structures: its load on a link is their weighted sum.
   struct WindowLoad {

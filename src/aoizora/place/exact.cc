@@ -18,27 +18,24 @@ class Partial {
     const std::size_t links = problem.model().capacities().size();
     for (const Structure& structure : problem.structures()) {
       costs_.emplace_back(problem.model(), structure);
-      loads_.emplace_back(links, 0);
+      for (std::size_t c = 0; c < problem.components(); ++c) loads_.emplace_back(links, 0);
       missing_.emplace_back();
       for (const auto& group : structure.groups) missing_.back().push_back(group.size());
     }
   }
 
   void place(std::size_t position, const std::vector<std::int32_t>& chips) { change(position, chips, true); }
-  void take_back(std::size_t position, const std::vector<std::int32_t>& chips) { change(position, chips, false); }
+  void take_back(std::size_t position, const std::vector<std::int32_t>& chips) {
+    change(position, chips, false);
+  }
 
-  /// Certified for every completion of the partial placement, µs.
+  /// Certified for every completion of the partial placement, µs: the largest of its components' floors.
   double floor() {
-    for (std::size_t s = 0; s < loads_.size(); ++s) {
-      busiest_[s] = *std::max_element(loads_[s].begin(), loads_[s].end()) *
-                    costs_[s].micros_per_unit();
+    double floor = 0;
+    for (std::size_t c = 0; c < problem_.components(); ++c) {
+      if (c == 0 || started_[c] > 0) floor = std::max(floor, component_floor(c));
     }
-    for (std::size_t t = 0; t < links_.size(); ++t) {
-      const Transfer& transfer = problem_.transfers()[t];
-      links_[t] = std::max(bound_.links()[t], transfer.bytes * busiest_[static_cast<std::size_t>(transfer.structure)]);
-    }
-    for (std::size_t w = 0; w < windows_.size(); ++w) windows_[w] = std::max(bound_.windows()[w], window_load(w));
-    return walk_.run(bound_.alone(), links_, windows_);
+    return floor;
   }
 
  private:
@@ -54,43 +51,67 @@ class Partial {
             scratch_.push_back(chips[static_cast<std::size_t>(p)]);
           }
           const GroupCost cost = costs_[s].cost(costs_[s].find(scratch_));
+          const std::size_t component = problem_.component_of_group(s, static_cast<std::size_t>(g));
           for (const GroupPhase& phase : costs_[s].phases(cost)) {
             for (const LinkLoad& on : costs_[s].loads(phase)) {
-              loads_[s][static_cast<std::size_t>(on.link)] += add ? on.load : -on.load;
+              load(s, component)[static_cast<std::size_t>(on.link)] += add ? on.load : -on.load;
             }
           }
+          started_[component] += add ? 1 : -1;
         }
         if (add) --missing;
       }
     }
   }
 
-  double window_load(std::size_t window) {
-    sum_.assign(loads_.empty() ? 0 : loads_[0].size(), 0.0);
+  std::vector<double>& load(std::size_t structure, std::size_t component) {
+    return loads_[structure * problem_.components() + component];
+  }
+
+  double component_floor(std::size_t component) {
+    for (std::size_t s = 0; s < costs_.size(); ++s) {
+      const std::vector<double>& loads = load(s, component);
+      busiest_[s] = *std::max_element(loads.begin(), loads.end()) * costs_[s].micros_per_unit();
+    }
+    for (std::size_t t = 0; t < links_.size(); ++t) {
+      const Transfer& transfer = problem_.transfers()[t];
+      links_[t] = std::max(bound_.links()[t],
+                           transfer.bytes * busiest_[static_cast<std::size_t>(transfer.structure)]);
+    }
+    for (std::size_t w = 0; w < windows_.size(); ++w) {
+      windows_[w] = std::max(bound_.windows()[w], window_load(w, component));
+    }
+    return walk_.run(bound_.alone(), links_, windows_);
+  }
+
+  double window_load(std::size_t window, std::size_t component) {
+    sum_.assign(problem_.model().capacities().size(), 0.0);
     for (const std::int32_t t : problem_.windows()[window].transfers) {
       const Transfer& transfer = problem_.transfers()[static_cast<std::size_t>(t)];
       const auto s = static_cast<std::size_t>(transfer.structure);
       const double weight = transfer.bytes * costs_[s].micros_per_unit();
-      for (std::size_t l = 0; l < sum_.size(); ++l) sum_[l] += weight * loads_[s][l];
+      const std::vector<double>& loads = load(s, component);
+      for (std::size_t l = 0; l < sum_.size(); ++l) sum_[l] += weight * loads[l];
     }
-    return sum_.empty() ? 0 : *std::max_element(sum_.begin(), sum_.end());
+    return *std::max_element(sum_.begin(), sum_.end());
   }
 
   const Problem& problem_;
   const LowerBound& bound_;
   FloorWalk walk_;
   std::vector<GroupCosts> costs_;
-  std::vector<std::vector<double>> loads_;         // per structure and link, all phases
+  std::vector<std::vector<double>> loads_;         // per structure and component, then link; all phases
   std::vector<std::vector<std::size_t>> missing_;  // per structure and group: members not placed yet
   std::vector<double> links_, windows_, sum_;
+  std::vector<int> started_ = std::vector<int>(problem_.components(), 0);  // groups placed
   std::vector<double> busiest_ = std::vector<double>(problem_.structures().size());
   std::vector<std::int32_t> scratch_;
 };
 
 class Search {
  public:
-  Search(const Problem& problem, const LogicalMesh& mesh, const LowerBound& bound, const ExactOptions& options,
-         const Cancel& cancel)
+  Search(const Problem& problem, const LogicalMesh& mesh, const LowerBound& bound,
+         const ExactOptions& options, const Cancel& cancel)
       : problem_(problem),
         mesh_(mesh),
         options_(options),
@@ -160,7 +181,8 @@ class Search {
   /// the block of all exchangeable axes is at its origin and chips rise along each of these axes from there
   /// (the two kinds of symmetry cannot simply be combined). Otherwise the chip must be the lowest of its
   /// orbit under the symmetries left.
-  bool first_of_its_kind(std::size_t position, std::int32_t chip, const std::vector<std::size_t>& stabiliser) const {
+  bool first_of_its_kind(std::size_t position, std::int32_t chip,
+                         const std::vector<std::size_t>& stabiliser) const {
     if (!exchanges_) {
       return std::all_of(stabiliser.begin(), stabiliser.end(), [&](std::size_t s) {
         return symmetries_[s][static_cast<std::size_t>(chip)].value >= chip;
@@ -182,7 +204,7 @@ class Search {
     }
     if (!others_zero || moved == 0) return true;
     if (moved == 1) return chip > chips_[previous];  // on a line from the origin: rising
-    return chip > chips_[0];                          // inside the block: above its origin
+    return chip > chips_[0];                         // inside the block: above its origin
   }
 
   void leaf(double floor) {

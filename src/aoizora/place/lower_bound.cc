@@ -106,7 +106,9 @@ LowerBound::LowerBound(const Problem& problem) : problem_(&problem) {
 
 StructureFloor LowerBound::floor_of(const Structure& structure) const {
   StructureFloor floor;
-  if (structure.groups.empty()) return floor;
+  const bool together = problem_->components() == 1;
+  // A structure of some components only has no floor in the others, and which one a chip is in is not known.
+  if (structure.groups.empty() || (!together && !structure.covers)) return floor;
   std::set<std::size_t> sizes;
   double link_bytes = 0;
   double least_sent = std::numeric_limits<double>::infinity();
@@ -115,12 +117,14 @@ StructureFloor LowerBound::floor_of(const Structure& structure) const {
     const auto n = static_cast<double>(group.size());
     least_sent = std::min(least_sent, sent_share(structure, n));
     if (structure.prototype.kind != Kind::kAllToAll) {
-      // A ring's edges (n of them, sent_share each in all), a permute's pair, a tree's n-1 edges: one hop each.
+      // A ring's edges (n of them, sent_share each in all), a permute's pair, a tree's n-1 edges: one hop
+      // each.
       const double edges = structure.permute ? 1 : n;
       link_bytes += structure.prototype.kind == Kind::kBroadcast ? n - 1 : edges * sent_share(structure, n);
     }
   }
-  floor.latency = floor.alone = std::numeric_limits<double>::infinity();
+  floor.latency = floor.alone = floor.links = std::numeric_limits<double>::infinity();
+  if (together) floor.links = 0;
   for (const std::size_t n : sizes) {
     const StructureFloor one = group_floor(structure, n);
     floor.latency = std::min(floor.latency, one.latency);
@@ -128,19 +132,26 @@ StructureFloor LowerBound::floor_of(const Structure& structure) const {
       floor.alone = one.alone;
       floor.why = one.why;
     }
-    floor.links = std::max(floor.links, one.links);
+    floor.links = together ? std::max(floor.links, one.links) : std::min(floor.links, one.links);
   }
   const bool even = structure.prototype.ragged.empty();
   if (structure.prototype.kind == Kind::kAllToAll && even && structure.covers) {
     // The member on chip c sends 1/n to each of n-1 others, which are no nearer than its n-1 nearest chips.
     const std::size_t n = *sizes.begin();
-    double hops = 0;
+    std::vector<double> hops;
     for (const auto& of_chip : hops_) {
-      hops += std::accumulate(of_chip.begin(), of_chip.begin() + static_cast<std::ptrdiff_t>(n - 1), 0.0);
+      hops.push_back(
+          std::accumulate(of_chip.begin(), of_chip.begin() + static_cast<std::ptrdiff_t>(n - 1), 0.0));
     }
-    link_bytes = hops / static_cast<double>(*sizes.rbegin());
+    // Which chips a component lies on is not known: those in the middle, if there are several.
+    const double all = together
+                           ? std::accumulate(hops.begin(), hops.end(), 0.0)
+                           : *std::min_element(hops.begin(), hops.end()) * static_cast<double>(hops.size());
+    link_bytes = all / static_cast<double>(*sizes.rbegin());
   }
-  if (even) floor.spread = link_bytes / total_capacity_;
+  // Components may drift apart, so only one component's bytes are sure to be under way together.
+  if (even && (together || (sizes.size() == 1 && !structure.permute)))
+    floor.spread = link_bytes * smallest_part() / total_capacity_;
   // On v7x two devices share the links of a chip, and both must send unless to each other.
   // Of a permute only where every chip is a source: what one receives does not load the links it sends over.
   std::set<std::int32_t> sources;
@@ -149,6 +160,13 @@ StructureFloor LowerBound::floor_of(const Structure& structure) const {
   if (structure.covers && even && all_send) floor.weakest = least_sent / weakest_capacity_;
   floor.links = std::max({floor.links, floor.weakest, floor.spread});
   return floor;
+}
+
+double LowerBound::smallest_part() const {
+  std::vector<std::size_t> sizes(problem_->components(), 0);
+  for (const std::int32_t c : problem_->component_of()) ++sizes[static_cast<std::size_t>(c)];
+  return static_cast<double>(*std::min_element(sizes.begin(), sizes.end())) /
+         static_cast<double>(problem_->positions());
 }
 
 StructureFloor LowerBound::group_floor(const Structure& structure, std::size_t n) const {
@@ -171,7 +189,8 @@ StructureFloor LowerBound::group_floor(const Structure& structure, std::size_t n
     if (says(prototype.hint, "StrategyRing")) steps = std::floor(size / 2);
     if (may_use_dimensions(prototype.hint)) {
       // Over d dimensions n = n1*..*nd takes (n1-1)+..+(nd-1) steps, least when they are equal.
-      const double d = static_cast<double>(std::max<std::size_t>(1, problem_->model().slice().dims().size() + 2));
+      const double d =
+          static_cast<double>(std::max<std::size_t>(1, problem_->model().slice().dims().size() + 2));
       steps = std::min(steps, d * (std::pow(size, 1 / d) - 1));
     } else if (!splits_) {
       const bool one_way = says(prototype.hint, "UniDirection") && prototype.hint.colors == 1;

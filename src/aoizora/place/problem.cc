@@ -18,7 +18,8 @@ constexpr std::size_t kMaxDepth = 64;
 std::vector<std::vector<std::int32_t>> groups_of(const network::Collective& collective) {
   std::vector<std::vector<std::int32_t>> groups;
   for (const auto& [source, target] : collective.pairs) {
-    if (source != target) groups.push_back({source.value, target.value});  // to itself: nothing crosses a link
+    if (source != target)
+      groups.push_back({source.value, target.value});  // to itself: nothing crosses a link
   }
   for (const std::vector<Partition>& group : collective.groups) {
     if (group.size() < 2) continue;
@@ -37,7 +38,8 @@ void check_groups(const Structure& structure, std::size_t positions) {
                    network::kind_name(structure.prototype.kind), p, positions);
       }
       if (!seen.insert(p).second) {
-        user_error("a {} names partition {} twice in one group", network::kind_name(structure.prototype.kind), p);
+        user_error("a {} names partition {} twice in one group", network::kind_name(structure.prototype.kind),
+                   p);
       }
     }
   }
@@ -95,6 +97,7 @@ Problem::Problem(const Workload& workload, const network::Model& model)
   }
   add_block(workload, 0, 0);
   add_volumes(workload, 0, 1, 0);
+  find_components();
   find_couplings();
 }
 
@@ -192,9 +195,10 @@ void Problem::add_block(const Workload& workload, std::size_t block, std::size_t
         if (!copies.contains(i)) break;
         flush();
         dmas_ = std::max(dmas_, static_cast<std::size_t>(op.index) + 1);
-        walk_.push_back({.kind = op.kind == Op::Kind::kDmaStart ? WalkOp::Kind::kDmaStart : WalkOp::Kind::kDmaDone,
-                         .micros = op.duration.value,
-                         .index = op.index});
+        walk_.push_back(
+            {.kind = op.kind == Op::Kind::kDmaStart ? WalkOp::Kind::kDmaStart : WalkOp::Kind::kDmaDone,
+             .micros = op.duration.value,
+             .index = op.index});
         break;
     }
   }
@@ -208,8 +212,33 @@ void Problem::add_volumes(const Workload& workload, std::size_t block, double ti
       const Transfer& transfer = transfers_[static_cast<std::size_t>(op.index)];
       structures_[static_cast<std::size_t>(transfer.structure)].volume += times * transfer.bytes;
     } else if (op.kind == Op::Kind::kLoop) {
-      add_volumes(workload, static_cast<std::size_t>(op.index), times * static_cast<double>(op.trips), depth + 1);
+      add_volumes(workload, static_cast<std::size_t>(op.index), times * static_cast<double>(op.trips),
+                  depth + 1);
     }
+  }
+}
+
+void Problem::find_components() {
+  component_of_.assign(positions_, -1);
+  for (std::size_t first = 0; first < positions_; ++first) {
+    if (component_of_[first] >= 0) continue;
+    std::vector<std::size_t> open = {first};
+    component_of_[first] = static_cast<std::int32_t>(components_);
+    while (!open.empty()) {
+      const std::size_t p = open.back();
+      open.pop_back();
+      for (const Structure& structure : structures_) {
+        for (const std::int32_t g : structure.groups_of[p]) {
+          for (const std::int32_t q : structure.groups[static_cast<std::size_t>(g)]) {
+            std::int32_t& of_q = component_of_[static_cast<std::size_t>(q)];
+            if (of_q >= 0) continue;
+            of_q = static_cast<std::int32_t>(components_);
+            open.push_back(static_cast<std::size_t>(q));
+          }
+        }
+      }
+    }
+    ++components_;
   }
 }
 
@@ -224,7 +253,12 @@ void Problem::find_couplings() {
       if (!first.covers || !second.covers || first.permute || second.permute) continue;
       std::set<std::pair<std::int32_t, std::int32_t>> met;
       for (std::size_t p = 0; p < positions_; ++p) met.emplace(first.groups_of[p][0], second.groups_of[p][0]);
-      couples_[a * n + b] = met.size() == first.groups.size() * second.groups.size();
+      std::vector<std::size_t> first_in(components_, 0), second_in(components_, 0);
+      for (std::size_t g = 0; g < first.groups.size(); ++g) ++first_in[component_of_group(a, g)];
+      for (std::size_t g = 0; g < second.groups.size(); ++g) ++second_in[component_of_group(b, g)];
+      std::size_t all = 0;
+      for (std::size_t c = 0; c < components_; ++c) all += first_in[c] * second_in[c];
+      couples_[a * n + b] = met.size() == all;
     }
   }
 }

@@ -6,7 +6,8 @@
 #include "aoizora/network/model.h"
 #include "aoizora/simulate/workload.h"
 
-/// What a placement search needs of a workload, prepared once: which partitions talk in which groups, and when.
+/// What a placement search needs of a workload, prepared once: which partitions talk in which groups, and
+/// when.
 namespace aoizora::place {
 
 /// Collectives that differ in bytes only. Their link loads are the same up to a factor (N3 is linear in the
@@ -41,11 +42,11 @@ struct Window {
 struct WalkOp {
   enum class Kind : std::uint8_t { kCompute, kStart, kDone, kSync, kWindow, kLoop, kDmaStart, kDmaDone };
   Kind kind{};
-  double micros = 0;           // kCompute, kDmaStart
-  std::int32_t index = -1;     // transfer, window, or DMA
-  std::int32_t since = -1;     // kWindow: the transfer whose start begins it
-  std::int64_t trips = 1;      // kLoop
-  std::size_t body_end = 0;    // kLoop: its body is (this, body_end)
+  double micros = 0;         // kCompute, kDmaStart
+  std::int32_t index = -1;   // transfer, window, or DMA
+  std::int32_t since = -1;   // kWindow: the transfer whose start begins it
+  std::int64_t trips = 1;    // kLoop
+  std::size_t body_end = 0;  // kLoop: its body is (this, body_end)
 };
 
 /// Immutable; shared by all workers. Keeps a reference to the model.
@@ -62,13 +63,24 @@ class Problem {
   const std::vector<WalkOp>& walk() const { return walk_; }
   std::size_t dmas() const { return dmas_; }
   double compute() const { return compute_; }
-  /// True when every group of `a` meets every group of `b`: after both, each device has waited for all.
+  /// Parts of the partitions that no collective joins (the replicas of a data-parallel step): they may drift
+  /// apart for as long as they like. component_of[p], numbered by their lowest partition.
+  std::size_t components() const { return components_; }
+  const std::vector<std::int32_t>& component_of() const { return component_of_; }
+  /// Component of each group of a structure.
+  std::size_t component_of_group(std::size_t structure, std::size_t group) const {
+    return static_cast<std::size_t>(
+        component_of_[static_cast<std::size_t>(structures_[structure].groups[group].front())]);
+  }
+  /// True when, within each component, every group of `a` meets every group of `b`: after both, each device
+  /// has waited for all of its component.
   bool couples(std::size_t a, std::size_t b) const { return couples_[a * structures_.size() + b]; }
 
  private:
   std::int32_t structure_of(const network::Collective& collective);
   void add_block(const simulate::Workload& workload, std::size_t block, std::size_t depth);
   void add_volumes(const simulate::Workload& workload, std::size_t block, double times, std::size_t depth);
+  void find_components();
   void find_couplings();
 
   const network::Model* model_;
@@ -79,6 +91,8 @@ class Problem {
   std::vector<WalkOp> walk_;
   std::size_t dmas_ = 0;
   double compute_ = 0;
+  std::size_t components_ = 0;
+  std::vector<std::int32_t> component_of_;
   std::vector<bool> couples_;
 };
 

@@ -9,15 +9,20 @@ using Kind = WalkOp::Kind;
 FloorWalk::FloorWalk(const Problem& problem)
     : problem_(&problem), begun_(problem.transfers().size()), dma_(problem.dmas()) {}
 
-double FloorWalk::run(std::span<const double> alone, std::span<const double> links, std::span<const double> window) {
+double FloorWalk::run(std::span<const double> alone, std::span<const double> links,
+                      std::span<const double> window) {
   alone_ = alone;
   links_ = links;
   window_ = window;
   std::fill(dma_.begin(), dma_.end(), 0.0);
-  Front front;
-  front.reached.assign(problem_->structures().size(), 0);
+  Front front = zero();
   run_range(0, problem_->walk().size(), front);
   return std::max(front.least, front.most);
+}
+
+FloorWalk::Front FloorWalk::zero() const {
+  const std::size_t structures = problem_->structures().size();
+  return {0, 0, std::vector<double>(structures, 0), std::vector<double>(structures, 0)};
 }
 
 void FloorWalk::shift(Front& front, double micros) {
@@ -31,6 +36,7 @@ void FloorWalk::keep_larger(Front& front, const Front& other, double shift_other
   front.most = std::max(front.most, other.most + shift_other);
   for (std::size_t s = 0; s < front.reached.size(); ++s) {
     front.reached[s] = std::max(front.reached[s], other.reached[s] + shift_other);
+    front.link_free[s] = std::max(front.link_free[s], other.link_free[s] + shift_other);
   }
 }
 
@@ -39,7 +45,10 @@ void FloorWalk::done(std::size_t transfer, Front& front) {
   const Structure& structure = problem_->structures()[y];
   const Front& at_start = begun_[transfer];
   const double alone = alone_[transfer];
-  const double all = at_start.least + links_[transfer];  // B
+  // B. Devices pass the waits in program order, so a group that was late for an earlier collective of the
+  // structure is no earlier here.
+  const double all = std::max(front.link_free[y], at_start.least) + links_[transfer];
+  front.link_free[y] = all;
   if (!structure.covers || structure.permute) {
     // Where some devices take no part the one that is `most` may be one of them; a pair carries what holds
     // for its two ends, not for a group that others meet.
@@ -55,7 +64,7 @@ void FloorWalk::done(std::size_t transfer, Front& front) {
   for (std::size_t x = 0; x < front.reached.size(); ++x) {
     if (problem_->couples(x, y)) least = std::max(least, at_start.reached[x] + alone);
   }
-  if (structure.groups.size() == 1) least = std::max(least, some_group);
+  if (structure.groups.size() == problem_->components()) least = std::max(least, some_group);
   front.least = std::max(front.least, least);
   front.reached[y] = std::max({front.reached[y], some_group, front.least});
   front.most = std::max({front.most, some_group, front.least});
@@ -69,8 +78,7 @@ void FloorWalk::run_loop(const WalkOp& op, std::size_t body, Front& front) {
   run_range(body, op.body_end, front);
   if (op.trips == 1) return;
   std::vector<Front> from_zero;
-  Front next;
-  next.reached.assign(front.reached.size(), 0);
+  Front next = zero();
   for (std::int64_t i = 0; i < std::min(kTogether, op.trips - 1); ++i) {
     run_range(body, op.body_end, next);
     from_zero.push_back(next);

@@ -77,11 +77,14 @@ class LockStepWalk {
 /// traffic of one that is behind, so the lock-step time is not a bound. What holds for every replay:
 ///   A  a group is done no earlier than its last member arrived plus the time of that group alone;
 ///   B  the last group is done no earlier than the first arrived plus the time of the busiest link for the
-///      bytes of all groups.
+///      bytes of all groups; and the last of several collectives of one structure no earlier than the first
+///      device came to the first of them plus the time of that link for the bytes of all.
 /// A bounds each device. B bounds only some group; whose, is not known, until collectives whose groups meet
 /// each other (Problem::couples) have carried it to every device. So the walk keeps three things: `least`
 /// (every device is at least here), `most` (some device is), and per structure `reached` (all members of
-/// some group are).
+/// some group are). All of it within one component of the program (Problem::components): what no collective
+/// joins may drift apart without end. So the arguments of `run` are those of one component, and a placement's
+/// floor is the largest of its components'.
 class FloorWalk {
  public:
   explicit FloorWalk(const Problem& problem);
@@ -94,7 +97,11 @@ class FloorWalk {
     double least = 0;
     double most = 0;
     std::vector<double> reached;
+    /// Per structure: when its busiest link is through with all that was sent so far, at the earliest (B over
+    /// every run of collectives that ends here: the recursion of a queue).
+    std::vector<double> link_free;
   };
+  Front zero() const;
   void run_range(std::size_t begin, std::size_t end, Front& front);
   void run_loop(const WalkOp& op, std::size_t body, Front& front);
   void done(std::size_t transfer, Front& front);

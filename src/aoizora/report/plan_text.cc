@@ -42,9 +42,9 @@ std::string headline(const plan::Plan& plan) {
 }
 
 std::string step_line(const plan::Plan& plan) {
-  return fmt::format("  predicted step  {} = {} compute + {} exposed communication",
+  return fmt::format("  predicted step  {} = {} compute + {} waiting for collectives + {} waiting for copies",
                      milliseconds(plan.predicted.step), milliseconds(plan.predicted.compute),
-                     milliseconds(plan.predicted.exposed_comm));
+                     milliseconds(plan.predicted.exposed_comm), milliseconds(plan.predicted.exposed_copies));
 }
 
 std::string runner_up_line(const plan::Plan& plan) {
@@ -118,7 +118,7 @@ std::string assumption_lines(const plan::Plan& plan) {
     const double loss = item.chosen / item.best - 1;
     text += fmt::format(
         "  {:<28} this plan {}, {}\n", item.name, milliseconds(item.chosen),
-        item.winner == plan.winner.id() && loss < 1e-9
+        item.winner == plan.winner.id() && loss < 5e-4
             ? std::string("still the best")
             : fmt::format("best {} with {} ({:+.1f} %)", milliseconds(item.best), item.winner, -100 * loss));
   }
@@ -126,6 +126,8 @@ std::string assumption_lines(const plan::Plan& plan) {
 }
 
 std::string run_lines(const plan::Plan& plan, bool verbose) {
+  if (plan.run.value("reused", false))
+    return "\nThis plan was made before from the same inputs; --no-cache plans again.\n";
   std::string text = "\nTime";
   for (const auto& stage : plan.run.value("stages", Json::array())) {
     text += fmt::format("  {} {:.1f} s", stage.value("stage", ""), stage.value("seconds", 0.0));
