@@ -1,7 +1,7 @@
 """A worker that answers what the real one answered when tests/cases/pipeline was captured.
 
-Speaks the protocol of `aoizora.worker`. Appends a line to $REPLAY_LOG for each request it finishes, and kills
-itself (SIGKILL) on compile number $REPLAY_DIE_ON of that log, as libtpu's aborts and the kernel's
+Speaks the protocol of `aoizora.worker`. Appends a line to $REPLAY_LOG for each request it begins and finishes, and
+kills itself (SIGKILL) on compile number $REPLAY_DIE_ON of that log, as libtpu's aborts and the kernel's
 out-of-memory killer would.
 """
 
@@ -52,19 +52,25 @@ def answer(request: dict[str, object]) -> dict[str, object]:
     }
 
 
+def note(log: pathlib.Path, line: str) -> None:
+    """One line of the log."""
+    with log.open("a") as out:
+        out.write(line + "\n")
+
+
 def main() -> None:
     """One answer a line."""
     log = pathlib.Path(os.environ["REPLAY_LOG"])
     for line in sys.stdin:
         request = json.loads(line)
         if request["op"] == "compile":
-            done = log.read_text().count("compile ") if log.exists() else 0
+            begun = log.read_text().count("begin") if log.exists() else 0
+            note(log, "begin")
             time.sleep(float(os.environ.get("REPLAY_COMPILE_SECONDS", "0")))
-            if str(done) == os.environ.get("REPLAY_DIE_ON"):
+            if str(begun) == os.environ.get("REPLAY_DIE_ON"):
                 os.kill(os.getpid(), signal.SIGKILL)
         reply = json.dumps(answer(request))
-        with log.open("a") as out:
-            out.write(f"{request['op']} {key(request)}\n")
+        note(log, f"{request['op']} {key(request)}")
         print(reply, flush=True)
 
 
