@@ -1,8 +1,8 @@
 """A worker that answers what the real one answered when tests/cases/pipeline was captured.
 
-Speaks the protocol of `aoizora.worker`. Appends a line to $REPLAY_LOG for each request it begins and finishes, and
-kills itself (SIGKILL) on compile number $REPLAY_DIE_ON of that log, as libtpu's aborts and the kernel's
-out-of-memory killer would.
+Speaks the protocol of `aoizora.worker`. Appends a line to $REPLAY_LOG for each request it begins and
+finishes, and kills itself (SIGKILL) on compile number $REPLAY_DIE_ON of that log, as libtpu's aborts and the
+kernel's out-of-memory killer would.
 """
 
 from __future__ import annotations

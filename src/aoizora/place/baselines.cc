@@ -186,10 +186,11 @@ std::vector<Sizes> splits(const Sizes& available, std::int64_t size) {
     }
     std::vector<Sizes> extended;
     if (count <= holders.size()) {
-      for_each_subset(holders.size(), count, [&, factor = factor](const auto& subset) {
+      const std::int64_t prime = factor;
+      for_each_subset(holders.size(), count, [&, prime](const auto& subset) {
         for (const Sizes& base : found) {
           extended.push_back(base);
-          for (const std::size_t i : subset) extended.back()[holders[i]] *= factor;
+          for (const std::size_t i : subset) extended.back()[holders[i]] *= prime;
         }
         return false;
       });

@@ -112,8 +112,7 @@ class Search {
  public:
   Search(const Problem& problem, const LogicalMesh& mesh, const LowerBound& bound,
          const ExactOptions& options, const Cancel& cancel)
-      : problem_(problem),
-        mesh_(mesh),
+      : mesh_(mesh),
         options_(options),
         cancel_(cancel),
         partial_(problem, bound),
@@ -240,7 +239,6 @@ class Search {
     return least;
   }
 
-  const Problem& problem_;
   const LogicalMesh& mesh_;
   const ExactOptions options_;
   const Cancel& cancel_;
