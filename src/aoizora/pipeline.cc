@@ -476,9 +476,23 @@ class Pipeline {
     });
   }
 
+  /// What JAX's default order takes under an assumption: the reason to leave it, or to keep it.
+  std::optional<Micros> usual_order(const std::string& assumption, const Winner& winner) const {
+    const Track& track = tracks_[winner.finalist.track];
+    const auto usual = place::create_device_mesh(slice_, track.record.candidate.mesh);
+    if (!usual.placement) return std::nullopt;
+    for (const auto& assumptions : place::all_assumptions()) {
+      if (place::assumption_name(assumptions) != assumption) continue;
+      const network::Model model(slice_, profile_, assumptions);
+      return simulate::Replayer(*track.workload, model).run(*usual.placement, simulate::Mode::kEvent).step;
+    }
+    return std::nullopt;
+  }
+
   void add_assumptions(plan::Plan& plan, const Winner& winner) const {
     for (const auto& mine : tracks_[winner.finalist.track].ranking->by_assumption) {
-      plan::AssumptionRecord record{mine.name, plan.winner.id(), mine.best.step, mine.chosen};
+      plan::AssumptionRecord record{mine.name, plan.winner.id(), mine.best.step, mine.chosen,
+                                    usual_order(mine.name, winner)};
       for (const std::size_t i : survivors_) {
         for (const auto& other : tracks_[i].ranking->by_assumption) {
           if (other.name != mine.name || !(other.best.step < record.best)) continue;
