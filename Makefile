@@ -4,6 +4,8 @@ VENV := .venv
 MODEL ?= wan2.1-t2v-1.3b
 SLICE ?= v5e:4x4
 export CCACHE_BASEDIR := $(CURDIR)
+# A plain `pip install .` needs no ccache; here the package and the tests share compiled files.
+export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 SOURCES := $(shell find src bindings python profiles cmake -type f -not -name '*_test.cc' -not -path '*/__pycache__/*' 2>/dev/null) \
   CMakeLists.txt pyproject.toml README.md
 

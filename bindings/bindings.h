@@ -10,7 +10,10 @@ namespace nb = nanobind;
 
 void bind_base(nb::module_& module);
 void bind_ir(nb::module_& module);
+void bind_network(nb::module_& module);
 void bind_pipeline(nb::module_& module);
+void bind_simulate(nb::module_& module);
 void bind_place(nb::module_& module);
+void bind_topology(nb::module_& module);
 
 }  // namespace aoizora::bindings

@@ -57,6 +57,10 @@ nb::bytes print_hlo(const nb::bytes& data, const std::string& file) {
   return nb::bytes(text.data(), text.size());
 }
 
+std::size_t read_only(const nb::bytes& data, const std::string& file) {
+  return ir::read_program(string_of(data), file).computations.size();
+}
+
 }  // namespace
 
 void bind_ir(nb::module_& module) {
@@ -65,6 +69,7 @@ void bind_ir(nb::module_& module) {
   module.def("text_form", &text_form, "data"_a);
   module.def("inspect", &inspect, "data"_a, "file"_a, "as_json"_a);
   module.def("program_json", &program_json, "data"_a, "file"_a);
+  module.def("read_only", &read_only, "data"_a, "file"_a);
   module.def("print_hlo", &print_hlo, "data"_a, "file"_a);
 }
 

@@ -9,6 +9,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     -Wno-maybe-uninitialized -Wno-restrict -Wno-null-dereference -Wno-stringop-overflow -Wno-array-bounds
     -Wno-stringop-overread)
 endif()
+# clang blames our std::stable_sort for libstdc++ 12's own use of its deprecated get_temporary_buffer.
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(aoizora_flags INTERFACE -Wno-deprecated-declarations)
+endif()
 if(AOIZORA_SANITIZE)
   add_compile_options(-fsanitize=${AOIZORA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${AOIZORA_SANITIZE})

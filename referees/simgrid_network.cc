@@ -308,6 +308,7 @@ struct Report {
   std::vector<Outlier> send_outliers;
   std::vector<Outlier> round_outliers;
   std::vector<double> speedups;
+  std::map<std::string, std::pair<double, double>> speed_of;  // family: our seconds, SimGrid's
   double our_seconds = 0;
   double simgrid_seconds = 0;
   std::size_t flows = 0;
@@ -344,6 +345,8 @@ struct Report {
     simgrid_seconds += result.simgrid_seconds;
     flows += result.flows;
     speedups.push_back(result.simgrid_seconds / result.our_seconds);
+    speed_of[one.family].first += result.our_seconds;
+    speed_of[one.family].second += result.simgrid_seconds;
   }
 
   void print(std::size_t cases) {
@@ -359,6 +362,9 @@ struct Report {
         "median case {:.0f}x, worst {:.0f}x\n",
         our_seconds, simgrid_seconds, simgrid_seconds / our_seconds, percentile(speedups, 0.5),
         percentile(speedups, 0.0001));
+    for (const auto& [family, both] : speed_of) {
+      fmt::print("  {}: {:.0f}x\n", family, both.second / both.first);
+    }
   }
 };
 

@@ -260,21 +260,22 @@ class Pipeline {
       track.ranking =
           place::rank(*track.workload, slice_, profile_, track.record.candidate.mesh, options, cancel_);
       stages_.check();
-      track.record.predicted = track.ranking->best.step;
-      finalists.push_back({i, track.ranking->best});
+      track.record.predicted = track.ranking->chosen.step;
+      finalists.push_back({i, track.ranking->chosen});
       for (const auto& scored : track.ranking->top) {
-        if (scored.placement != track.ranking->best.placement) finalists.push_back({i, scored});
+        if (scored.placement != track.ranking->chosen.placement) finalists.push_back({i, scored});
       }
       stages_.progress(survivors_.size(), track.record.candidate.id());
     }
+    // A ranking's choice stands for the best that it ties with, so it is not ranked behind its own ties.
+    const auto key = [&](const Finalist& finalist) {
+      const place::Ranking& ranking = *tracks_[finalist.track].ranking;
+      const bool chosen = finalist.scored.placement == ranking.chosen.placement;
+      return std::pair(chosen ? std::min(ranking.best.step, finalist.scored.step) : finalist.scored.step,
+                       !chosen);
+    };
     std::stable_sort(finalists.begin(), finalists.end(),
-                     [](const Finalist& a, const Finalist& b) { return a.scored.step < b.scored.step; });
-    // A ranking's best stands for its ties: it may be a hair slower than the fastest, and comes first all the
-    // same.
-    std::stable_partition(finalists.begin(), finalists.end(), [&](const Finalist& finalist) {
-      return finalist.track == finalists.front().track &&
-             finalist.scored.placement == tracks_[finalist.track].ranking->best.placement;
-    });
+                     [&](const Finalist& a, const Finalist& b) { return key(a) < key(b); });
     return finalists;
   }
 
@@ -323,12 +324,13 @@ class Pipeline {
   std::optional<std::string> came_out_differently(const Winner& winner,
                                                   const std::vector<Finalist>& finalists) const {
     const Micros promised = winner.finalist.scored.step;
-    if (winner.time.step <= promised * (1 + profile_.stated_error)) return std::nullopt;
+    const Micros error = winner.time.exposed_comm * profile_.stated_error;
+    if (winner.time.step <= promised + error) return std::nullopt;
     const auto next = std::find_if(finalists.begin(), finalists.end(), [&](const Finalist& other) {
       return other.track != winner.finalist.track ||
              other.scored.placement != winner.finalist.scored.placement;
     });
-    if (next == finalists.end() || winner.time.step <= next->scored.step * (1 + profile_.stated_error)) {
+    if (next == finalists.end() || winner.time.step <= next->scored.step + error) {
       return std::nullopt;
     }
     return fmt::format("compiled with its own device order it takes {:.1f} us, not {:.1f} us",
@@ -360,7 +362,8 @@ class Pipeline {
     plan.winner = track.record.candidate;
     plan.device_coords = coordinates_of(slice_, winner.finalist.scored.placement);
     plan.placement = winner.finalist.scored.name;
-    plan.predicted = {winner.time.step, winner.time.compute, winner.time.exposed_comm};
+    plan.predicted = {winner.time.step, winner.time.compute, winner.time.exposed_comm,
+                      winner.time.exposed_copies};
     plan.lower_bound = ranking.lower_bound;
     plan.gap = ranking.gap;
     plan.memory = winner.compiled.memory;
@@ -419,7 +422,6 @@ class Pipeline {
 
   void add_alternatives(plan::Plan& plan, const std::vector<Finalist>& finalists,
                         const Winner& winner) const {
-    const Micros limit = winner.time.step * (1 + profile_.stated_error);
     for (const auto& finalist : finalists) {
       const bool itself = finalist.track == winner.finalist.track &&
                           finalist.scored.placement == winner.finalist.scored.placement;
@@ -430,7 +432,8 @@ class Pipeline {
         plan.runner_up = plan::RunnerUp{id, finalist.scored.name, finalist.scored.step};
         plan.margin = finalist.scored.step / winner.time.step - 1;
       }
-      if (finalist.scored.step <= limit)
+      // The model's error is one of communication times: what no step waits for cannot be wrong.
+      if (finalist.scored.step <= winner.time.step + finalist.scored.exposed * profile_.stated_error)
         plan.ties.push_back(fmt::format("{} on {}", id, finalist.scored.name));
     }
   }
@@ -463,6 +466,7 @@ class Pipeline {
                     "under the model ({} search, gap {:.1f} %)",
                     ranking.evaluated, ranking.lower_bound.value, ranking.exact ? "exact" : "heuristic",
                     ranking.gap * 100));
+    for (const auto& note : ranking.notes) plan.notes.push_back(note);
     std::set<std::vector<std::int32_t>> meshes;
     for (const std::size_t i : survivors_) meshes.insert(tracks_[i].record.candidate.mesh.shape);
     if (meshes.size() == 1 && survivors_.size() > 1) {

@@ -75,6 +75,18 @@ PlanRequest request_from(const JsonView& json) {
   return request;
 }
 
+std::optional<std::string> cache_folder(const JsonView& json) {
+  const auto cache = json.find("cache_folder");
+  if (!cache || cache->is_null()) return std::nullopt;
+  return cache->string();
+}
+
+std::function<void(const std::string&)> warn_through(const Observer& observer) {
+  return [observer](const std::string& text) {
+    if (observer) observer({Event::Kind::kWarning, "cache", text, 0, 0, 0});
+  };
+}
+
 std::shared_ptr<compile::Compiler> compiler_from(const JsonView& json, const PlanRequest& request,
                                                  const fs::path& scratch, const Observer& observer) {
   std::shared_ptr<compile::Compiler> compiler;
@@ -93,13 +105,36 @@ std::shared_ptr<compile::Compiler> compiler_from(const JsonView& json, const Pla
   } else {
     json.at("compiler").fail("\"jax\" or \"null\"");
   }
-  const auto cache = json.find("cache_folder");
-  if (!cache || cache->is_null()) return compiler;
-  const auto warn = [observer](const std::string& text) {
-    if (observer) observer({Event::Kind::kWarning, "cache", text, 0, 0, 0});
-  };
-  compile::ArtefactStore store(fs::path(cache->string()) / "artefacts", warn);
+  const auto folder = cache_folder(json);
+  if (!folder) return compiler;
+  compile::ArtefactStore store(fs::path(*folder) / "artefacts", warn_through(observer));
   return std::make_shared<compile::StoredCompiler>(std::move(store), request.toolchain, std::move(compiler));
+}
+
+/// What a whole plan depends on; nullopt when plans are not to be kept.
+std::optional<std::string> plan_memo_key(const JsonView& json) {
+  if (!cache_folder(json) || !json.find("core") || json.at("compiler").string() == "null")
+    return std::nullopt;
+  Json inputs = json.raw();
+  for (const char* no_input :
+       {"jobs", "worker_argv", "cache_folder", "compile_timeout_s", "compile_memory_bytes", "dump_folder"}) {
+    inputs.erase(no_input);
+  }
+  inputs["op"] = "plan";
+  return compile::ArtefactStore::key(inputs);
+}
+
+/// A kept plan that still reads as one. Anything else is set aside by the store, or planned again.
+std::optional<plan::Plan> kept_plan(const compile::ArtefactStore& store, const std::string& key) {
+  const auto artefact = store.load(key);
+  if (!artefact) return std::nullopt;
+  try {
+    plan::Plan plan = plan::from_json(JsonView(artefact->meta, "cached plan"));
+    plan.run = {{"reused", true}};
+    return plan;
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
 }
 
 std::int64_t peak_memory_bytes() {
@@ -144,9 +179,16 @@ std::string plan_service(const std::string& text, const Observer& observer) {
   const Json document = parse_json(text, "request");
   const JsonView json(document, "request");
   const PlanRequest request = request_from(json);
+  const auto key = plan_memo_key(json);
+  std::optional<compile::ArtefactStore> plans;
+  if (key) {
+    plans.emplace(fs::path(*cache_folder(json)) / "plans", warn_through(observer));
+    if (auto plan = kept_plan(*plans, *key)) return plan::to_json(*plan).dump(1) + "\n";
+  }
   const ScratchFolder scratch;
   const auto compiler = compiler_from(json, request, scratch.path(), observer);
   plan::Plan plan = make_plan(request, *compiler, observer, cancel);
+  if (key) plans->save(*key, {plan::to_json(plan), ""});
   plan.run["planner_peak_bytes"] = peak_memory_bytes();
   return plan::to_json(plan).dump(1) + "\n";
 }

@@ -92,7 +92,8 @@ class Reference {
     std::size_t come = 0;
     network::Schedule schedule;
     std::size_t phase = 0;
-    double latency = 0;
+    int stage = 0;       // what comes next in it
+    double latency = 0;  // µs left
     std::vector<Flowing> flows;
     bool flying = false, over = false;
     double began = 0;
@@ -116,27 +117,37 @@ class Reference {
     bool changed = false;
     for (std::size_t d = 0; d < devices_.size(); ++d) changed |= settle_device(static_cast<std::int32_t>(d));
     for (Flight& flight : all_) {
-      if (!flight.flying || flight.latency > kZero || !flight.flows.empty()) continue;
-      changed = true;
-      if (flight.phase < flight.schedule.phases.size() &&
-          flight.latency > -1) {  // latency is over: flows begin
-        for (const network::Flow& flow : flight.schedule.phases[flight.phase].flows) {
-          if (flow.bytes > 0 && !flow.route.empty()) flight.flows.push_back({flow.route, flow.bytes});
-        }
-        flight.latency = -2;  // so that the next time here means that they are through
-        if (!flight.flows.empty()) continue;
+      if (flight.flying && flight.latency <= kZero && flight.flows.empty()) {
+        next_stage(flight);
+        changed = true;
       }
-      next_phase(flight);
     }
     return changed;
   }
 
-  void next_phase(Flight& flight) {
-    ++flight.phase;
-    if (flight.phase < flight.schedule.phases.size()) {
-      flight.latency = flight.schedule.phases[flight.phase].latency.value;
-      return;
+  /// A phase is its lead, its flows, and the rest of its latency.
+  void next_stage(Flight& flight) {
+    if (flight.phase == flight.schedule.phases.size()) return finish(flight);
+    const network::Phase& phase = flight.schedule.phases[flight.phase];
+    switch (flight.stage) {
+      case 0:
+        flight.latency = phase.lead.value;
+        break;
+      case 1:
+        for (const network::Flow& flow : phase.flows) {
+          if (flow.bytes > 0 && !flow.route.empty()) flight.flows.push_back({flow.route, flow.bytes});
+        }
+        break;
+      case 2:
+        flight.latency = std::max(0.0, phase.latency.value - phase.lead.value);
+        break;
+      default:
+        ++flight.phase;
     }
+    flight.stage = (flight.stage + 1) % 4;
+  }
+
+  void finish(Flight& flight) {
     flight.flying = false;
     flight.over = true;
     flight_time_[static_cast<std::size_t>(flight.collective)] += now_ - flight.began;
@@ -213,7 +224,6 @@ class Reference {
       if (++flight.come == flight.members.size()) {
         flight.flying = true;
         flight.began = now_;
-        if (!flight.schedule.phases.empty()) flight.latency = flight.schedule.phases[0].latency.value;
       }
     }
   }

@@ -9,7 +9,7 @@ from typing import Any
 
 from aoizora import _core
 from aoizora.cli._options import cache_folder, on_off, positive
-from aoizora.cli._toolchain import toolchain
+from aoizora.cli._toolchain import core_digest, toolchain
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +58,7 @@ def base_request(arguments: argparse.Namespace) -> dict[str, Any]:
         "space": read_file(arguments.space),
         "compiler": "null" if missing else "jax",
         "toolchain": versions,
+        "core": core_digest(),
         "worker_argv": [sys.executable, "-m", "aoizora.worker"],
         "cache_folder": None if arguments.no_cache else str(arguments.cache_dir or cache_folder()),
     }

@@ -7,6 +7,8 @@ import pathlib
 import platform
 from importlib import metadata
 
+from aoizora import _core
+
 # Everything that decides which program a worker hands to the compiler.
 JAX_SIDE = ("models", "errors.py", "jaxapi.py", "shardy_check.py", "trace.py", "worker.py")
 
@@ -42,3 +44,8 @@ def toolchain() -> dict[str, str | None]:
         "python": platform.python_version(),
         "source": source_digest(),
     }
+
+
+def core_digest() -> str:
+    """SHA-256 of the compiled core: a plan that another build made is made again."""
+    return hashlib.sha256(pathlib.Path(_core.__file__).read_bytes()).hexdigest()

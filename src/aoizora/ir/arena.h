@@ -33,12 +33,14 @@ class Arena {
   std::size_t bytes() const { return total_; }
 
  private:
-  static constexpr std::size_t kBlock = std::size_t{1} << 18;
+  static constexpr std::size_t kFirstBlock = std::size_t{1} << 12;
+  static constexpr std::size_t kLargestBlock = std::size_t{1} << 18;
 
   void* allocate(std::size_t bytes, std::size_t alignment) {
     const std::size_t padding = (alignment - used_ % alignment) % alignment;
     if (blocks_.empty() || used_ + padding + bytes > capacity_) {
-      capacity_ = std::max(kBlock, bytes);
+      const std::size_t block = std::clamp(2 * capacity_, kFirstBlock, kLargestBlock);
+      capacity_ = std::max(block, bytes);
       blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(capacity_));
       total_ += capacity_;
       used_ = bytes;

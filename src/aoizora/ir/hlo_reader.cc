@@ -408,8 +408,9 @@ class HloReader {
       if (attribute.key == "sharding") check_sharding(scan_, attribute, *result.shape);
     }
     if (called_.empty()) return;
-    std::stable_sort(called_.begin(), called_.end(),
-                     [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    std::sort(called_.begin(), called_.end(), [](const CalledName& a, const CalledName& b) {
+      return a.rank != b.rank ? a.rank < b.rank : a.name.data() < b.name.data();  // else as written
+    });
     const std::vector<ComputationId> empty(called_.size());
     const std::span<ComputationId> slots = storage_->arena.copy(empty);
     for (std::size_t i = 0; i < slots.size(); ++i) {

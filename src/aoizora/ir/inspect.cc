@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <tuple>
 
 namespace aoizora::ir {
 namespace {
@@ -129,8 +130,10 @@ std::vector<Row> rows_of(const Program& program) {
   }
   std::vector<Row> sorted;
   for (auto& [key, row] : rows) sorted.push_back(std::move(row));
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Row& a, const Row& b) { return a.total.bytes() > b.total.bytes(); });
+  std::sort(sorted.begin(), sorted.end(), [](const Row& a, const Row& b) {
+    if (a.total.bytes() != b.total.bytes()) return a.total.bytes() > b.total.bytes();
+    return std::tie(a.kind, a.pattern) < std::tie(b.kind, b.pattern);
+  });
   return sorted;
 }
 

@@ -59,6 +59,7 @@ std::string_view key(Scanner& scanner) {
 void skip_mlir_brackets(Scanner& scanner) {
   std::array<const char*, kMaxNesting> open;
   std::size_t depth = 0;
+  if (!is_open(*scanner.p)) scanner.fail_here("expected an opening bracket");
   do {
     const char* const at = scanner.p;
     if (skip_plain(scanner)) continue;

@@ -125,6 +125,7 @@ void Scanner::skip_balanced() {
   std::array<const char*, kMaxNesting> open;
   std::size_t depth = 0;
   const char* const first = p;
+  if (kClasses[static_cast<unsigned char>(*p)] != kOpen) fail_here("expected an opening bracket");
   do {
     while (kClasses[static_cast<unsigned char>(*p)] == kPlain) ++p;
     switch (kClasses[static_cast<unsigned char>(*p)]) {

@@ -362,10 +362,11 @@ class Finder {
     }
     const auto attributes = arguments_.find(at.computation.value);
     if (attributes == arguments_.end()) return {};
-    std::string_view text = attributes->second;
+    const std::string_view text = attributes->second;
+    if (text.size() < 2) return {};
     const std::size_t number = op.operands[0].instruction.at();
     // arg_attrs = [{..}, {..}]: the entry of that number.
-    Scanner scanner(text.substr(std::min<std::size_t>(1, text.size())), program_.file, CommentStyle::kMlir);
+    Scanner scanner(text.substr(1), program_.file, CommentStyle::kMlir);
     for (std::size_t i = 0; *scanner.p == '{' || scanner.accept(','); ++i) {
       scanner.skip_space();
       if (*scanner.p != '{') return {};

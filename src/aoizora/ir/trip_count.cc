@@ -47,6 +47,9 @@ class LoopReader {
 
   std::optional<std::int64_t> trips() {
     if (while_.called.size() != 2 || while_.operands.empty()) return std::nullopt;
+    for (const ComputationId id : while_.called) {  // a truncated text may hold an empty one
+      if (!program_.computation(id).root.valid()) return std::nullopt;
+    }
     const Frame* const condition = enter(while_.called[0], nullptr, nullptr);
     const Value test = follow(root_of(condition));
     const Instruction& compare = at(test);
@@ -133,6 +136,7 @@ class LoopReader {
     if (opcode == "parameter") return follow_parameter(value, instruction);
     if (opcode == "fusion" || opcode == "call") {
       if (instruction.called.size() != 1) return false;
+      if (!program_.computation(instruction.called[0]).root.valid()) return false;
       const Frame* const frame = enter(instruction.called[0], &instruction, value.frame);
       value.frame = frame;
       value.id = program_.computation(frame->computation).root;

@@ -144,7 +144,8 @@ Json to_json(const Plan& plan) {
   json["placement"] = plan.placement;
   json["predicted"] = {{"step_us", rounded(plan.predicted.step)},
                        {"compute_us", rounded(plan.predicted.compute)},
-                       {"exposed_comm_us", rounded(plan.predicted.exposed_comm)}};
+                       {"exposed_comm_us", rounded(plan.predicted.exposed_comm)},
+                       {"exposed_copies_us", rounded(plan.predicted.exposed_copies)}};
   json["runner_up"] = plan.runner_up ? Json{{"candidate", plan.runner_up->candidate},
                                             {"placement", plan.runner_up->placement},
                                             {"step_us", rounded(plan.runner_up->step)}}
@@ -203,7 +204,7 @@ Plan from_json(const JsonView& json) {
   plan.placement = json.at("placement").string();
   const JsonView predicted = json.at("predicted");
   plan.predicted = {time_from(predicted.at("step_us")), time_from(predicted.at("compute_us")),
-                    time_from(predicted.at("exposed_comm_us"))};
+                    time_from(predicted.at("exposed_comm_us")), time_from(predicted.at("exposed_copies_us"))};
   if (const JsonView other = json.at("runner_up"); !other.is_null()) {
     plan.runner_up = {other.at("candidate").string(), other.at("placement").string(),
                       time_from(other.at("step_us"))};

@@ -23,6 +23,7 @@ struct Predicted {
   Micros step;
   Micros compute;
   Micros exposed_comm;
+  Micros exposed_copies;  // waiting for copies that run beside compute
 };
 
 struct Baseline {

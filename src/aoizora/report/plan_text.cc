@@ -42,9 +42,9 @@ std::string headline(const plan::Plan& plan) {
 }
 
 std::string step_line(const plan::Plan& plan) {
-  return fmt::format("  predicted step  {} = {} compute + {} exposed communication",
+  return fmt::format("  predicted step  {} = {} compute + {} waiting for collectives + {} waiting for copies",
                      milliseconds(plan.predicted.step), milliseconds(plan.predicted.compute),
-                     milliseconds(plan.predicted.exposed_comm));
+                     milliseconds(plan.predicted.exposed_comm), milliseconds(plan.predicted.exposed_copies));
 }
 
 std::string runner_up_line(const plan::Plan& plan) {
@@ -118,7 +118,7 @@ std::string assumption_lines(const plan::Plan& plan) {
     const double loss = item.chosen / item.best - 1;
     text += fmt::format(
         "  {:<28} this plan {}, {}\n", item.name, milliseconds(item.chosen),
-        item.winner == plan.winner.id() && loss < 1e-9
+        item.winner == plan.winner.id() && loss < 5e-4
             ? std::string("still the best")
             : fmt::format("best {} with {} ({:+.1f} %)", milliseconds(item.best), item.winner, -100 * loss));
   }
@@ -126,6 +126,8 @@ std::string assumption_lines(const plan::Plan& plan) {
 }
 
 std::string run_lines(const plan::Plan& plan, bool verbose) {
+  if (plan.run.value("reused", false))
+    return "\nThis plan was made before from the same inputs; --no-cache plans again.\n";
   std::string text = "\nTime";
   for (const auto& stage : plan.run.value("stages", Json::array())) {
     text += fmt::format("  {} {:.1f} s", stage.value("stage", ""), stage.value("seconds", 0.0));
@@ -190,8 +192,9 @@ std::string plan_text(const plan::Plan& plan, const TextOptions& options) {
   if (plan.device_coords.size() <= 64) text += placement_drawing(plan);
   text += baseline_table(plan) + candidate_table(plan, options, paint) + assumption_lines(plan);
   if (!plan.ties.empty()) {
-    text += fmt::format("\nTies: {} other choice(s) within the model's error of {:.0f} %\n", plan.ties.size(),
-                        100 * plan.evidence.value("stated_error", 0.0));
+    text += fmt::format(
+        "\nTies: {} other choice(s) that the model, {:.0f} % off on communication, can't tell from it\n",
+        plan.ties.size(), 100 * plan.evidence.value("stated_error", 0.0));
   }
   for (const auto& refusal : plan.refusals)
     text += fmt::format("\nRefused: {}: {}\n", refusal.candidate, refusal.reason);

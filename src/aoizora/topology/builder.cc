@@ -44,6 +44,18 @@ Slice SliceBuilder::graph(std::string name, std::int32_t nodes, const std::vecto
   return std::move(builder.slice_);
 }
 
+bool SliceBuilder::change_link(Slice& slice, Chip from, Chip to, const DirectedLink& speed) {
+  for (const Link id : slice.outgoing(from)) {
+    DirectedLink& link = slice.links_[id.at()];
+    if (link.to == to) {
+      link.bandwidth = speed.bandwidth;
+      link.latency = speed.latency;
+      return true;
+    }
+  }
+  return false;
+}
+
 void SliceBuilder::set_shape(const ChipKind& kind, const std::vector<std::int32_t>& sizes, bool twisted,
                              std::int32_t slices) {
   slice_.kind_ = std::string(kind.name);

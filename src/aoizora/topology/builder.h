@@ -17,6 +17,9 @@ class SliceBuilder {
   /// Nodes 0..nodes-1 and the links given, in this order.
   static Slice graph(std::string name, std::int32_t nodes, const std::vector<DirectedLink>& links);
 
+  /// Gives the link from one chip to another the bandwidth and latency of `speed`; false when there is none.
+  static bool change_link(Slice& slice, Chip from, Chip to, const DirectedLink& speed);
+
  private:
   explicit SliceBuilder(std::string name) { slice_.name_ = std::move(name); }
 
