@@ -34,7 +34,10 @@ constexpr double kNear = 1e-3;
 struct Study {
   Study(const simulate::Workload& workload, const Slice& slice, const network::Profile& profile,
         const Assumptions& assumptions)
-      : model(slice, profile, assumptions), problem(workload, model), bound(problem), replayer(workload, model) {}
+      : model(slice, profile, assumptions),
+        problem(workload, model),
+        bound(problem),
+        replayer(workload, model) {}
 
   network::Model model;
   Problem problem;
@@ -61,7 +64,8 @@ std::vector<Scored> replay_all(const Study& study, const std::vector<Entry>& ent
 
 /// Fastest first; equal times in the order given (fast score, then as tried).
 void sort_by_step(std::vector<Scored>& scored) {
-  std::stable_sort(scored.begin(), scored.end(), [](const Scored& a, const Scored& b) { return a.step < b.step; });
+  std::stable_sort(scored.begin(), scored.end(),
+                   [](const Scored& a, const Scored& b) { return a.step < b.step; });
 }
 
 /// The profile states its error as a part of the time of collectives; compute is the same for all placements.
@@ -80,7 +84,12 @@ class Ranker {
  public:
   Ranker(const simulate::Workload& workload, const Slice& slice, const network::Profile& profile,
          const LogicalMesh& mesh, const Options& options, const Cancel& cancel)
-      : workload_(workload), slice_(slice), profile_(profile), mesh_(mesh), options_(options), cancel_(cancel) {
+      : workload_(workload),
+        slice_(slice),
+        profile_(profile),
+        mesh_(mesh),
+        options_(options),
+        cancel_(cancel) {
     assumptions_ = options.assumptions.empty() ? all_assumptions() : options.assumptions;
     check();
   }
@@ -237,7 +246,8 @@ class Ranker {
       std::vector<Entry> entries;
       for (std::size_t i = first; i < std::min(first + kChunk, result.survivors.size()); ++i) {
         const Survivor& survivor = result.survivors[i];
-        if (survivor.floor < best) entries.push_back({"exact search", survivor.placement, survivor.score, 0, 0});
+        if (survivor.floor < best)
+          entries.push_back({"exact search", survivor.placement, survivor.score, 0, 0});
       }
       std::vector<Scored> scored = replay_all(*main_, entries, options_.workers, entries.size(), cancel_);
       ranking_.replayed += static_cast<std::int64_t>(scored.size());
@@ -308,7 +318,8 @@ class Ranker {
     for (std::size_t a = 0; a < assumptions_.size(); ++a) {
       const Study& study = a == 0 ? *main_ : *studies[a - 1];
       std::vector<Entry> entries;
-      for (const Scored& one : candidates) entries.push_back({one.name, one.placement, one.bound.value, 0, 0});
+      for (const Scored& one : candidates)
+        entries.push_back({one.name, one.placement, one.bound.value, 0, 0});
       table.push_back(replay_all(study, entries, options_.workers, entries.size(), cancel_));
       ranking_.replayed += static_cast<std::int64_t>(entries.size());
       // A finalist may beat the winner of the short search under this assumption.
@@ -342,9 +353,10 @@ class Ranker {
       const Verdict& then = verdicts[c];
       if (then.ties_everywhere != now.ties_everywhere) {
         if (then.ties_everywhere) chosen = c;
-      } else if (then.ties_everywhere ? std::pair(then.distance, then.regret) < std::pair(now.distance, now.regret)
-                                      : std::pair(then.regret, static_cast<double>(then.distance)) <
-                                            std::pair(now.regret, static_cast<double>(now.distance))) {
+      } else if (then.ties_everywhere
+                     ? std::pair(then.distance, then.regret) < std::pair(now.distance, now.regret)
+                     : std::pair(then.regret, static_cast<double>(then.distance)) <
+                           std::pair(now.regret, static_cast<double>(now.distance))) {
         chosen = c;
       }
     }
@@ -370,9 +382,10 @@ class Ranker {
     ranking_.margin = baseline->step / ranking_.chosen.step - 1;
     ranking_.tie = ties_with(*baseline, ranking_.best.step, profile_.stated_error);
     if (ranking_.tie) {
-      ranking_.notes.push_back(fmt::format(
-          "{} is within the model's stated error ({:.0f} % of the waiting for collectives) of the best: a tie",
-          baseline->name, 100 * profile_.stated_error));
+      ranking_.notes.push_back(
+          fmt::format("{} is within the model's stated error ({:.0f} % of the waiting for collectives) of "
+                      "the best: a tie",
+                      baseline->name, 100 * profile_.stated_error));
     }
     if (cancel_.requested()) {
       ranking_.notes.emplace_back("stopped before the search was over: the best so far, with its gap");
