@@ -43,8 +43,8 @@ void tidy(std::vector<Entry>& entries, std::size_t keep) {
   if (entries.size() > keep) entries.resize(keep);
 }
 
-std::vector<Entry> score_all(const Problem& problem, const std::vector<Candidate>& candidates, unsigned workers,
-                             const Cancel& cancel) {
+std::vector<Entry> score_all(const Problem& problem, const std::vector<Candidate>& candidates,
+                             unsigned workers, const Cancel& cancel) {
   std::vector<Entry> entries(candidates.size());
   const std::size_t chunk = (candidates.size() + kTasks - 1) / kTasks;
   parallel_for(kTasks, workers, [&](std::size_t task) {
@@ -74,13 +74,13 @@ Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vec
   tidy(pool.entries, keep);
 
   std::uint64_t round = 0;
-  const auto longest =
-      std::max<std::int64_t>(1000, kLongestClimb * 16 / static_cast<std::int64_t>(std::max<std::size_t>(16, problem.positions())));
+  const auto longest = std::max<std::int64_t>(
+      1000, kLongestClimb * 16 / static_cast<std::int64_t>(std::max<std::size_t>(16, problem.positions())));
   const auto over = [&] { return until && std::chrono::steady_clock::now() >= *until; };
   while (pool.evaluated < evaluations && !cancel.requested() && !over() &&
          pool.entries.front().score > bound.step() * (1 + 1e-9)) {
-    const std::int64_t budget =
-        std::clamp<std::int64_t>((evaluations - pool.evaluated) / static_cast<std::int64_t>(kTasks), 1, longest);
+    const std::int64_t budget = std::clamp<std::int64_t>(
+        (evaluations - pool.evaluated) / static_cast<std::int64_t>(kTasks), 1, longest);
     std::vector<Entry> found(kTasks);
     std::vector<std::int64_t> used(kTasks, 0);
     // First the best, then others further down; half of the tasks start anywhere.

@@ -37,6 +37,7 @@ struct Pool {
 /// entries. `until` ends it early, between rounds, when only a part of a budget of time is its own.
 Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vector<Candidate>& given,
                  std::int64_t evaluations, std::uint64_t seed, unsigned workers, std::size_t keep,
-                 const Cancel& cancel, std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
+                 const Cancel& cancel,
+                 std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
 
 }  // namespace aoizora::place

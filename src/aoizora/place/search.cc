@@ -103,7 +103,8 @@ class Ranker {
                          std::chrono::duration<double>(options_.search_seconds));
     }
     // Scoring a placement from nothing costs about the square of the chips.
-    const std::size_t room = slice_.chips() <= 64 ? options_.families : std::max<std::size_t>(200, options_.families / 8);
+    const std::size_t room =
+        slice_.chips() <= 64 ? options_.families : std::max<std::size_t>(200, options_.families / 8);
     structured_ = families(slice_, mesh_, room);
     structured_.insert(structured_.begin(), given_.begin(), given_.end());
     Pool pool = search(*main_, options_.evaluations);
@@ -179,12 +180,14 @@ class Ranker {
           ++ranking_.evaluated;
           // Only where the fast bound is no worse than by what it may be off.
           if (const double score = evaluator.score(); score <= now * (1 + kNear)) {
-            near.push_back({"search", evaluator.placement(), score, evaluator.volume(), evaluator.signature()});
+            near.push_back(
+                {"search", evaluator.placement(), score, evaluator.volume(), evaluator.signature()});
           }
           evaluator.swap(p, q);
         }
       }
-      std::stable_sort(near.begin(), near.end(), [](const Entry& a, const Entry& b) { return a.score < b.score; });
+      std::stable_sort(near.begin(), near.end(),
+                       [](const Entry& a, const Entry& b) { return a.score < b.score; });
       if (near.size() > static_cast<std::size_t>(left)) near.resize(static_cast<std::size_t>(left));
       left -= static_cast<std::int64_t>(near.size());
       for (Scored& one : replay_all(*main_, near, options_.workers, 0, cancel_)) {
