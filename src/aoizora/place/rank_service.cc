@@ -95,7 +95,7 @@ std::string rank_service(const std::string& request_text) {
                std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget.number()));
     // A budget of time is spent on the search itself, not cut short by one of evaluations.
     options.evaluations = std::max<std::int64_t>(options.evaluations, 1'000'000'000'000);
-    options.exact_nodes = 1'000'000'000;
+    options.search_seconds = 0.6 * budget.number();
   }
   Cancel cancel = deadline ? Cancel(*deadline) : Cancel();
   Ranking ranking;

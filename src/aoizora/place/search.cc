@@ -1,6 +1,7 @@
 #include "aoizora/place/search.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -26,6 +27,8 @@ constexpr std::size_t kAlwaysExact = 8;
 constexpr std::int64_t kAlwaysExactNodes = 5'000'000;
 /// Placements that are compared under all assumptions.
 constexpr std::size_t kFinalists = 16;
+/// How far above the best, by the fast bound, a neighbour may be and still be replayed.
+constexpr double kNear = 1e-3;
 
 /// Everything that depends on one set of assumptions.
 struct Study {
@@ -94,12 +97,22 @@ class Ranker {
   Ranking run() {
     main_ = std::make_unique<Study>(workload_, slice_, profile_, assumptions_.front());
     name_baselines();
-    structured_ = families(slice_, mesh_, options_.families);
+    const auto now = std::chrono::steady_clock::now();
+    if (options_.search_seconds > 0) {
+      until_ = now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                         std::chrono::duration<double>(options_.search_seconds));
+    }
+    // Scoring a placement from nothing costs about the square of the chips.
+    const std::size_t room =
+        slice_.chips() <= 64 ? options_.families : std::max<std::size_t>(200, options_.families / 8);
+    structured_ = families(slice_, mesh_, room);
     structured_.insert(structured_.begin(), given_.begin(), given_.end());
     Pool pool = search(*main_, options_.evaluations);
+    keep_the_best_structured(pool);
     ranking_.evaluated = pool.evaluated;
     replay_top(pool);
-    replay_baselines(pool);
+    replay_baselines();
+    polish();
     prove();
     finish_top();
     compare_assumptions();
@@ -131,7 +144,13 @@ class Ranker {
 
   Pool search(const Study& study, std::int64_t evaluations) {
     return fast_search(study.problem, study.bound, structured_, evaluations, options_.seed, options_.workers,
-                       std::max<std::size_t>(options_.replayed, 1), cancel_);
+                       std::max<std::size_t>(options_.replayed, 1), cancel_, until_);
+  }
+
+  /// Under other assumptions only what was good under the first, and the baselines, are starts.
+  void keep_the_best_structured(const Pool& pool) {
+    structured_ = given_;
+    for (const Entry& entry : pool.entries) structured_.push_back({entry.name, entry.placement});
   }
 
   void replay_top(const Pool& pool) {
@@ -140,8 +159,49 @@ class Ranker {
     ranking_.replayed = static_cast<std::int64_t>(ranking_.top.size()) + 1;
   }
 
-  void replay_baselines(const Pool& pool) {
-    (void)pool;
+  /// Step two looks around: swaps of two positions of the fastest, judged by replay, until none helps or as
+  /// many replays as in step one are spent twice. The fast bound does not see what devices that drift apart
+  /// gain or lose; this does.
+  void polish() {
+    sort_by_step(ranking_.top);
+    Scored best = ranking_.top.front();
+    Evaluator evaluator(main_->problem);
+    const std::size_t n = slice_.chips();
+    auto left = static_cast<std::int64_t>(2 * options_.replayed);
+    for (bool improved = true; improved && left > 0;) {
+      improved = false;
+      evaluator.assign(best.placement);
+      const double now = evaluator.score();
+      std::vector<Entry> near;
+      for (std::size_t p = 0; p < n; ++p) {
+        for (std::size_t q = p + 1; q < n; ++q) {
+          if (cancel_.requested()) return;
+          evaluator.swap(p, q);
+          ++ranking_.evaluated;
+          // Only where the fast bound is no worse than by what it may be off.
+          if (const double score = evaluator.score(); score <= now * (1 + kNear)) {
+            near.push_back(
+                {"search", evaluator.placement(), score, evaluator.volume(), evaluator.signature()});
+          }
+          evaluator.swap(p, q);
+        }
+      }
+      std::stable_sort(near.begin(), near.end(),
+                       [](const Entry& a, const Entry& b) { return a.score < b.score; });
+      if (near.size() > static_cast<std::size_t>(left)) near.resize(static_cast<std::size_t>(left));
+      left -= static_cast<std::int64_t>(near.size());
+      for (Scored& one : replay_all(*main_, near, options_.workers, 0, cancel_)) {
+        ++ranking_.replayed;
+        if (one.step.value < best.step.value * (1 - 1e-12)) {
+          best = one;
+          improved = true;
+        }
+        ranking_.top.push_back(std::move(one));
+      }
+    }
+  }
+
+  void replay_baselines() {
     Evaluator evaluator(main_->problem);
     if (!refusal_.empty()) ranking_.baselines.push_back({"create_device_mesh", {}, {}, refusal_, {}, {}});
     for (const Candidate& candidate : given_) {
@@ -241,6 +301,7 @@ class Ranker {
 
   void compare_assumptions() {
     std::vector<Scored> candidates = finalists();
+    if (cancel_.requested() && candidates.size() > 3) candidates.resize(3);  // time is up
     std::vector<std::unique_ptr<Study>> studies;
     std::vector<Scored> winners = {ranking_.best};
     for (std::size_t a = 1; a < assumptions_.size(); ++a) {
@@ -346,6 +407,7 @@ class Ranker {
   std::vector<Candidate> structured_;
   Placement default_;
   std::string refusal_;
+  std::optional<std::chrono::steady_clock::time_point> until_;
   Ranking ranking_;
 };
 

@@ -19,7 +19,10 @@ struct Options {
   std::int64_t evaluations = 200'000;  // budget of fast-bound evaluations; determinism is promised for this
   std::size_t replayed = 64;           // how many of the best are replayed in event mode
   unsigned workers = 0;
-  std::size_t families = 4000;         // structured placements tried at most
+  std::size_t families = 4000;  // structured placements tried at most (fewer above 64 chips)
+  /// Where Cancel holds a deadline: how much of the time, from now, the search under the main assumption may
+  /// take; 0: no limit of its own. The rest is for replays and for the other assumptions.
+  double search_seconds = 0;
   std::int64_t exact_nodes = 300'000;  // budget of branch and bound above 8 chips; 0 switches it off there
   std::vector<network::Assumptions> assumptions;  // empty: the default one and each alternative of N9
 };
