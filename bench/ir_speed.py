@@ -13,11 +13,9 @@ from __future__ import annotations
 import lzma
 import pathlib
 import re
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WAN = ROOT / "tests/cases/hlo/wan_1.3b_480p_v5e_4x4_context4_tensor4.hlo.xz"
@@ -83,7 +81,9 @@ def main() -> None:
             paths = [pathlib.Path(folder) / "wan.hlo", pathlib.Path(folder) / "large.hlo"]
             paths[0].write_text(text)
             paths[1].write_text(large_module(text, 24_000_000))
-        print(f"{'text':20} {'MB':>6} {'ours MB/s':>10} {'jaxlib MB/s':>12} {'times':>6} {'peak/text':>10}")
+        print(
+            f"{'text':20} {'MB':>6} {'ours MB/s':>10} {'jaxlib MB/s':>12} {'times':>6} {'peak/text':>10}"
+        )
         for path in paths:
             size = path.stat().st_size
             ours, peak = measure("aoizora", str(path))

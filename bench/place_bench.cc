@@ -10,9 +10,9 @@
 #include "aoizora/place/pool.h"
 #include "aoizora/place/synthetic_testing.h"
 
-// Speed of the placement search. Goals: at least 100,000 placements a second on one core by the fast bound for
-// the Wan step on 16 chips; a certified gap of at most 10 % on 16x16 within 60 s on 2 cores (the curve of gap
-// against time is GapAfter; `aoizora rank FILE --slice v5e:16x16 --budget 60s` gives it for a compiled
+// Speed of the placement search. Goals: at least 100,000 placements a second on one core by the fast bound
+// for the Wan step on 16 chips; a certified gap of at most 10 % on 16x16 within 60 s on 2 cores (the curve of
+// gap against time is GapAfter; `aoizora rank FILE --slice v5e:16x16 --budget 60s` gives it for a compiled
 // program).
 namespace aoizora::place {
 namespace {
@@ -35,7 +35,8 @@ struct World {
 };
 
 simulate::Workload compiled_wan() {
-  const std::string path = AOIZORA_SOURCE_DIR "/tests/cases/hlo/wan_1.3b_480p_v5e_4x4_context4_tensor4.hlo.xz";
+  const std::string path =
+      AOIZORA_SOURCE_DIR "/tests/cases/hlo/wan_1.3b_480p_v5e_4x4_context4_tensor4.hlo.xz";
   return simulate::lower(ir::read_program(read_text(path), path), network::Profile::builtin("v5e"));
 }
 
@@ -47,7 +48,8 @@ simulate::Workload wan_like(const LogicalMesh& mesh) {
   const double share = 1.0 / chips;
   Builder builder(chips);
   builder.loop(40);
-  const std::int32_t keys = builder.start(over_axis(network::Kind::kAllGather, mesh, 0, 84'000'000 / mesh.shape[1]));
+  const std::int32_t keys =
+      builder.start(over_axis(network::Kind::kAllGather, mesh, 0, 84'000'000 / mesh.shape[1]));
   builder.compute(share * 9.6e5).done(keys);
   builder.sync(over_axis(network::Kind::kAllGather, mesh, 0, 84'000'000 / mesh.shape[1]));
   builder.compute(share * 2.4e6);
@@ -67,7 +69,8 @@ void evaluate_swaps(benchmark::State& state, const World& world) {
     evaluator.swap(random.below(chips), random.below(chips));
     benchmark::DoNotOptimize(evaluator.score());
   }
-  state.counters["placements/s"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+  state.counters["placements/s"] =
+      benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
 
 /// A random walk: the hardest case, since most groups are new; a climb sees the same groups again.
@@ -80,9 +83,11 @@ void ClimbWan16(benchmark::State& state) {
   std::int64_t evaluations = 0;
   std::uint64_t seed = 0;
   for (auto _ : state) {
-    evaluations += climb(evaluator, topology::row_major(world.slice), {seed++, 20'000, 0}, Cancel()).evaluations;
+    evaluations +=
+        climb(evaluator, topology::row_major(world.slice), {seed++, 20'000, 0}, Cancel()).evaluations;
   }
-  state.counters["placements/s"] = benchmark::Counter(static_cast<double>(evaluations), benchmark::Counter::kIsRate);
+  state.counters["placements/s"] =
+      benchmark::Counter(static_cast<double>(evaluations), benchmark::Counter::kIsRate);
 }
 BENCHMARK(ClimbWan16)->Unit(benchmark::kMillisecond);
 
@@ -99,12 +104,20 @@ void GapAfter(benchmark::State& state) {
   for (auto _ : state) {
     const Cancel cancel(std::chrono::steady_clock::now() + std::chrono::milliseconds(state.range(0)));
     const LowerBound bound(world.problem);
-    const Pool pool = fast_search(world.problem, bound, families(world.slice, mesh, 4000), 1'000'000'000, 0, 2, 64, cancel);
+    const Pool pool =
+        fast_search(world.problem, bound, families(world.slice, mesh, 4000), 1'000'000'000, 0, 2, 64, cancel);
     gap = pool.entries.front().score / bound.step() - 1;
   }
   state.counters["gap_percent"] = 100 * gap;
 }
-BENCHMARK(GapAfter)->Arg(100)->Arg(1000)->Arg(5000)->Arg(20000)->Iterations(1)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(GapAfter)
+    ->Arg(100)
+    ->Arg(1000)
+    ->Arg(5000)
+    ->Arg(20000)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace aoizora::place

@@ -3,10 +3,10 @@
 //   place_study [--sample N] [--starts N] [--evaluations N] SLICE MESH FILE.hlo [SLICE MESH FILE.hlo ...]
 //   place_study v5e:2x4 1,4,2 step.hlo v5e:4x4 2,2,4 other.hlo
 //
-// 8 chips: every order (up to the symmetries of the slice that keep routes) by full event replay. More: N random
-// orders and local searches from N random starts by the fast bound, the best of which are replayed. Prints one
-// line a program: what rank() found, what the referee found, the certified bound. Exit 1 when the referee
-// finds something faster.
+// 8 chips: every order (up to the symmetries of the slice that keep routes) by full event replay. More: N
+// random orders and local searches from N random starts by the fast bound, the best of which are replayed.
+// Prints one line a program: what rank() found, what the referee found, the certified bound. Exit 1 when the
+// referee finds something faster.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,8 +46,9 @@ Found every_order(const simulate::Replayer& replayer, const network::Model& mode
   const auto symmetries = topology::symmetries(model.slice(), model.router().rule());
   std::vector<std::int32_t> firsts;
   for (std::int32_t c = 0; c < chips; ++c) {
-    if (std::all_of(symmetries.begin(), symmetries.end(),
-                    [&](const topology::Symmetry& s) { return s.map[static_cast<std::size_t>(c)].value >= c; })) {
+    if (std::all_of(symmetries.begin(), symmetries.end(), [&](const topology::Symmetry& s) {
+          return s.map[static_cast<std::size_t>(c)].value >= c;
+        })) {
       firsts.push_back(c);
     }
   }
@@ -87,7 +88,8 @@ Found sampled(const simulate::Replayer& replayer, const place::Problem& problem,
     place::Evaluator evaluator(problem);
     Random random(0xabcdef + t);
     Placement placement;
-    for (std::size_t c = 0; c < problem.positions(); ++c) placement.emplace_back(static_cast<std::int32_t>(c));
+    for (std::size_t c = 0; c < problem.positions(); ++c)
+      placement.emplace_back(static_cast<std::int32_t>(c));
     Placement best;
     double best_score = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < settings.sample / tasks; ++i) {
@@ -144,10 +146,12 @@ bool study(const std::string& slice_name, const std::string& mesh_text, const st
   const Found found = all ? every_order(replayer, model) : sampled(replayer, problem, settings);
   const double best = ranking.best.step.value;
   const bool good = best <= found.step * (1 + 1e-9);
-  fmt::print("{:<10} {:<8} {:<46} worst/best {:6.3f}  rank {:>12.3f}  referee {:>12.3f} ({} {})  bound {:>12.3f}  gap {:5.2f} %  {}\n",
-             slice_name, mesh_text, path.substr(path.rfind('/') + 1), ranking.worst.step.value / best, best, found.step,
-             all ? "all orders:" : "sampled:", found.tried, ranking.lower_bound.value, 100 * ranking.gap,
-             good ? "ok" : "BEATEN");
+  fmt::print(
+      "{:<10} {:<8} {:<46} worst/best {:6.3f}  rank {:>12.3f}  referee {:>12.3f} ({} {})  bound {:>12.3f}  "
+      "gap {:5.2f} %  {}\n",
+      slice_name, mesh_text, path.substr(path.rfind('/') + 1), ranking.worst.step.value / best, best,
+      found.step, all ? "all orders:" : "sampled:", found.tried, ranking.lower_bound.value, 100 * ranking.gap,
+      good ? "ok" : "BEATEN");
   return good;
 }
 
@@ -162,7 +166,8 @@ int run(int argc, char** argv) {
     arguments.erase(arguments.begin(), arguments.begin() + 2);
   }
   if (arguments.empty() || arguments.size() % 3 != 0) {
-    fmt::print(stderr, "usage: place_study [--sample N] [--starts N] [--evaluations N] SLICE MESH FILE.hlo ...\n");
+    fmt::print(stderr,
+               "usage: place_study [--sample N] [--starts N] [--evaluations N] SLICE MESH FILE.hlo ...\n");
     return 2;
   }
   bool good = true;

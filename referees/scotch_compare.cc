@@ -1,12 +1,13 @@
-// Holds the placement search to Scotch (Pellegrini & Roman 1996), a general graph mapper that nobody here wrote:
+// Holds the placement search to Scotch (Pellegrini & Roman 1996), a general graph mapper that nobody here
+// wrote:
 //
 //   scotch_compare SLICE MESH FILE.hlo [SLICE MESH FILE.hlo ...]
 //
 // The program's communication graph (bytes of a step between each pair of partitions, as the model's flows of
 // row-major groups have them) is mapped by SCOTCH_graphMap onto Scotch's own mesh or torus of the slice, with
-// its default and its quality strategy, several seeds. Scotch minimises bytes times distance and knows neither
-// phases, links nor the schedule; so its mapping is replayed like ours. Prints JAX's default, Scotch's best and
-// ours. Exit 1 when Scotch's is faster.
+// its default and its quality strategy, several seeds. Scotch minimises bytes times distance and knows
+// neither phases, links nor the schedule; so its mapping is replayed like ours. Prints JAX's default,
+// Scotch's best and ours. Exit 1 when Scotch's is faster.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -34,8 +35,8 @@ namespace {
 using topology::Placement;
 using topology::Slice;
 
-/// Bytes between partitions a < b over a step. Of a group of n in a ring every two that follow each other, of an
-/// exchange every two.
+/// Bytes between partitions a < b over a step. Of a group of n in a ring every two that follow each other, of
+/// an exchange every two.
 std::map<std::pair<std::int32_t, std::int32_t>, double> communication(const place::Problem& problem) {
   std::map<std::pair<std::int32_t, std::int32_t>, double> bytes;
   for (const place::Structure& structure : problem.structures()) {
@@ -65,7 +66,8 @@ void build_architecture(SCOTCH_Arch& architecture, const Slice& slice) {
     dims[d] = slice.dims()[d];
     wraps |= slice.wraps(static_cast<std::int32_t>(d));
   }
-  const int failed = wraps ? SCOTCH_archTorusX(&architecture, count, dims) : SCOTCH_archMeshX(&architecture, count, dims);
+  const int failed =
+      wraps ? SCOTCH_archTorusX(&architecture, count, dims) : SCOTCH_archMeshX(&architecture, count, dims);
   AOIZORA_CHECK(failed == 0, "Scotch refuses the architecture of {}", slice.name());
 }
 
@@ -153,7 +155,8 @@ bool compare(const std::string& slice_name, const std::string& mesh_text, const 
   options.assumptions = {network::Assumptions{}};
   options.evaluations = slice.chips() > 64 ? 60'000 : 200'000;
   options.exact_nodes = 0;
-  const place::Ranking ranking = place::rank(workload, slice, profile, parse_mesh(mesh_text), options, Cancel());
+  const place::Ranking ranking =
+      place::rank(workload, slice, profile, parse_mesh(mesh_text), options, Cancel());
   const network::Model model(slice, profile);
   const simulate::Replayer replayer(workload, model);
   const place::Problem problem(workload, model);
@@ -172,9 +175,11 @@ bool compare(const std::string& slice_name, const std::string& mesh_text, const 
   }
   const double best = ranking.best.step.value;
   const bool good = best <= scotch * (1 + 1e-9);
-  fmt::print("{:<10} {:<8} {:<46} JAX {:>12.1f} us ({:+6.2f} %)  Scotch {:>12.1f} us ({:+6.2f} %)  best {:>12.1f} us  bound {:>12.1f} us ({:.2f} %)  {}\n",
-             slice_name, mesh_text, path.substr(path.rfind('/') + 1), jax, 100 * (jax / best - 1), scotch,
-             100 * (scotch / best - 1), best, ranking.lower_bound.value, 100 * ranking.gap, good ? "ok" : "BEATEN");
+  fmt::print(
+      "{:<10} {:<8} {:<46} JAX {:>12.1f} us ({:+6.2f} %)  Scotch {:>12.1f} us ({:+6.2f} %)  best {:>12.1f} "
+      "us  bound {:>12.1f} us ({:.2f} %)  {}\n",
+      slice_name, mesh_text, path.substr(path.rfind('/') + 1), jax, 100 * (jax / best - 1), scotch,
+      100 * (scotch / best - 1), best, ranking.lower_bound.value, 100 * ranking.gap, good ? "ok" : "BEATEN");
   std::fflush(stdout);
   return good;
 }

@@ -103,6 +103,10 @@ std::vector<topology::Coordinates> coordinates_of(const topology::Slice& slice,
   return all;
 }
 
+/// Each refused device order costs a compile. After these many the row-major order is taken, which is known
+/// to compile.
+constexpr std::size_t kMaxRefusals = 6;
+
 class Pipeline {
  public:
   Pipeline(const PlanRequest& request, compile::Compiler& compiler, const Observer& observer,
@@ -224,8 +228,10 @@ class Pipeline {
   }
 
   void compile_one(Track& track) {
-    auto outcome = compiler_.compile(
-        {request_.model, slice_.name(), track.record.candidate, {}, request_.compiler_options}, cancel_);
+    auto outcome =
+        compiler_.compile({request_.model, slice_.name(), track.record.candidate,
+                           coordinates_of(slice_, topology::row_major(slice_)), request_.compiler_options},
+                          cancel_);
     if (const auto* failure = std::get_if<compile::Failure>(&outcome)) {
       track.fail(fmt::format("compiling: {}: {}", compile::failure_name(failure->kind), failure->reason));
       return;
@@ -290,7 +296,7 @@ class Pipeline {
   Winner realise(const std::vector<Finalist>& finalists) {
     std::set<std::pair<std::size_t, std::vector<topology::Coordinates>>> tried;
     for (const Finalist& finalist : finalists) {
-      stages_.check();
+      if (refusals_.size() == kMaxRefusals) break;
       const auto coordinates = coordinates_of(slice_, finalist.scored.placement);
       if (!tried.emplace(finalist.track, coordinates).second) continue;
       Track& track = tracks_[finalist.track];
@@ -315,8 +321,29 @@ class Pipeline {
       stages_.progress(1, fmt::format("{} on {}", id, finalist.scored.name));
       return winner;
     }
-    user_error("the compiler refuses every device order that was tried ({}); the last reason: {}",
-               refusals_.size(), refusals_.empty() ? "none" : refusals_.back().reason);
+    return on_row_major();
+  }
+
+  /// The survivors were compiled for row-major order, so one of them can be had on it without another
+  /// compile.
+  Winner on_row_major() {
+    std::optional<Winner> best;
+    for (const std::size_t i : survivors_) {
+      const topology::Placement placement = topology::row_major(slice_);
+      const auto time =
+          simulate::Replayer(*tracks_[i].workload, model_).run(placement, simulate::Mode::kEvent);
+      if (best && best->time.step <= time.step) continue;
+      place::Scored scored;
+      scored.name = "row_major";
+      scored.placement = placement;
+      scored.step = time.step;
+      scored.exposed = time.exposed_comm;
+      best = Winner{{i, std::move(scored)}, time, *tracks_[i].compiled};
+    }
+    AOIZORA_CHECK(best.has_value(), "no survivor to fall back to");
+    stages_.warn(fmt::format("{} device orders did not compile as promised; the row-major order is taken",
+                             refusals_.size()));
+    return *std::move(best);
   }
 
   /// The compiled program of a placement may use other collectives than the one it was ranked by. That
@@ -338,12 +365,15 @@ class Pipeline {
   }
 
   [[noreturn]] void no_survivor(const std::string& stage) const {
+    // What failed says most; where nothing failed, why the rest was dropped.
     std::string reasons;
     int shown = 0;
-    for (const auto& track : tracks_) {
-      if (track.record.status == plan::Status::kIllegal || shown == 3) continue;
-      reasons += fmt::format("\n  {}: {}", track.record.candidate.id(), track.record.reason);
-      ++shown;
+    for (const auto status : {plan::Status::kFailed, plan::Status::kPruned}) {
+      for (const auto& track : tracks_) {
+        if (track.record.status != status || shown == 3) continue;
+        reasons += fmt::format("\n  {}: {}", track.record.candidate.id(), track.record.reason);
+        ++shown;
+      }
     }
     user_error("no candidate of {} is left after {}:{}", request_.model.name, stage, reasons);
   }
@@ -446,9 +476,23 @@ class Pipeline {
     });
   }
 
+  /// What JAX's default order takes under an assumption: the reason to leave it, or to keep it.
+  std::optional<Micros> usual_order(const std::string& assumption, const Winner& winner) const {
+    const Track& track = tracks_[winner.finalist.track];
+    const auto usual = place::create_device_mesh(slice_, track.record.candidate.mesh);
+    if (!usual.placement) return std::nullopt;
+    for (const auto& assumptions : place::all_assumptions()) {
+      if (place::assumption_name(assumptions) != assumption) continue;
+      const network::Model model(slice_, profile_, assumptions);
+      return simulate::Replayer(*track.workload, model).run(*usual.placement, simulate::Mode::kEvent).step;
+    }
+    return std::nullopt;
+  }
+
   void add_assumptions(plan::Plan& plan, const Winner& winner) const {
     for (const auto& mine : tracks_[winner.finalist.track].ranking->by_assumption) {
-      plan::AssumptionRecord record{mine.name, plan.winner.id(), mine.best.step, mine.chosen};
+      plan::AssumptionRecord record{mine.name, plan.winner.id(), mine.best.step, mine.chosen,
+                                    usual_order(mine.name, winner)};
       for (const std::size_t i : survivors_) {
         for (const auto& other : tracks_[i].ranking->by_assumption) {
           if (other.name != mine.name || !(other.best.step < record.best)) continue;

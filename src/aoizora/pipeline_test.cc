@@ -95,7 +95,10 @@ class Failing final : public Captured {
  public:
   compile::Outcome<compile::CompileResult> compile(const compile::CompileJob& job,
                                                    const Cancel& cancel) override {
-    if (!job.device_coords.empty() && refuse_orders_of.contains(job.candidate.id())) {
+    const auto slice = topology::Slice::parse(job.slice);
+    const bool row_major =
+        topology::placement_from_coordinates(slice, job.device_coords) == topology::row_major(slice);
+    if (!row_major && refuse_orders_of.contains(job.candidate.id())) {
       return compile::Failure{compile::Failure::Kind::kCompiler, "limited ICI routing"};
     }
     if (die_on.contains(job.candidate.id())) {
@@ -141,13 +144,17 @@ TEST(Pipeline, NothingLeftIsAnErrorWithTheReasons) {
   }
 }
 
-TEST(Pipeline, RefusedDeviceOrdersAreRecorded) {
+TEST(Pipeline, RefusedDeviceOrdersAreRecordedAndRowMajorIsTheLastResort) {
   Failing failing;
   Captured compiler;
   const plan::Plan all = make_plan(request(), compiler, {}, Cancel());
   for (const auto& record : all.candidates) failing.refuse_orders_of.insert(record.candidate.id());
-  EXPECT_THROW(make_plan(request(), failing, {}, Cancel()), UserError)
-      << "every order of every candidate is refused";
+  const plan::Plan plan = make_plan(request(), failing, {}, Cancel());
+  EXPECT_EQ(plan.placement, "row_major");
+  EXPECT_EQ(plan.refusals.size(), 6U);
+  for (const auto& refusal : plan.refusals) EXPECT_EQ(refusal.reason, "compiler: limited ICI routing");
+  const auto slice = topology::Slice::parse("v5e:2x4");
+  EXPECT_EQ(topology::placement_from_coordinates(slice, plan.device_coords), topology::row_major(slice));
 }
 
 TEST(Pipeline, NoCompilerSaysWhatToInstall) {

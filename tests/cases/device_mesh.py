@@ -11,6 +11,7 @@ core, where a chip has two devices, fastest of all).
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -26,10 +27,13 @@ from jax.experimental import mesh_utils, topologies
 GOLDEN = pathlib.Path(__file__).with_suffix(".json")
 FLAT = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 # v4 is left out: libtpu's compile-only v4 has two devices a chip, which jax.make_mesh refuses outright.
-SLICES = (
-    [f"{kind}:{shape}" for kind in ("v5e", "v6e") for shape in FLAT]
-    + ["v5p:2x2x2", "v5p:2x2x4", "v5p:4x4x4", "tpu7x:2x2x2", "tpu7x:2x2x4"]
-)
+SLICES = [f"{kind}:{shape}" for kind in ("v5e", "v6e") for shape in FLAT] + [
+    "v5p:2x2x2",
+    "v5p:2x2x4",
+    "v5p:4x4x4",
+    "tpu7x:2x2x2",
+    "tpu7x:2x2x4",
+]
 
 
 def compositions(total: int, parts: int) -> list[list[int]]:
@@ -50,7 +54,11 @@ def mesh_shapes(chips: int) -> list[list[int]]:
     if chips <= 64:
         shapes += compositions(chips, 4)
     # Axes of size 1 anywhere must change nothing but the shape.
-    return shapes + [[1, *shapes[-1]], [*shapes[0], 1], [1, shapes[1][0], 1, shapes[1][1]]] if chips > 3 else shapes
+    return (
+        [*shapes, [1, *shapes[-1]], [*shapes[0], 1], [1, shapes[1][0], 1, shapes[1][1]]]
+        if chips > 3
+        else shapes
+    )
 
 
 def numbering(devices: list) -> dict:
@@ -69,6 +77,11 @@ def order(make, number: dict) -> dict:
         return {"refused": type(error).__name__}
 
 
+def made_mesh(shape: tuple, axes: tuple, devices: list):
+    """The device array of jax.make_mesh."""
+    return jax.make_mesh(shape, axes, devices=devices).devices
+
+
 def cases() -> list[dict]:
     found = []
     for name in SLICES:
@@ -82,10 +95,15 @@ def cases() -> list[dict]:
         for shape in mesh_shapes(len(devices)):
             axes = tuple(f"a{i}" for i in range(len(shape)))
             case = {"slice": name, "mesh": shape}
-            case |= order(lambda: jax.make_mesh(tuple(shape), axes, devices=devices).devices, number)
+            case |= order(functools.partial(made_mesh, tuple(shape), axes, devices), number)
             if "refused" in case:
                 split = order(
-                    lambda: mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True),
+                    functools.partial(
+                        mesh_utils.create_device_mesh,
+                        shape,
+                        devices,
+                        allow_split_physical_axes=True,
+                    ),
                     number,
                 )
                 case["split"] = split.get("order") or sys.exit(f"{name} {shape}: {split}")
@@ -95,14 +113,19 @@ def cases() -> list[dict]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--update", action="store_true", help="write the file instead of comparing with it")
+    parser.add_argument(
+        "--update", action="store_true", help="write the file instead of comparing with it"
+    )
     arguments = parser.parse_args()
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases())
     text = f'{{"jax":"{jax.__version__}","cases":[\n{lines}\n]}}\n'
     if arguments.update:
         GOLDEN.write_text(text)
     elif GOLDEN.read_text() != text:
-        print(f"{GOLDEN.name} differs from what JAX {jax.__version__} does; see --update", file=sys.stderr)
+        print(
+            f"{GOLDEN.name} differs from what JAX {jax.__version__} does; see --update",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

@@ -129,7 +129,8 @@ RC_GTEST_PROP(NetworkModel, TransposingAPlacementTransposesTheRouting, ()) {
   Random random(*rc::gen::arbitrary<std::uint64_t>());
   Case one = random_case(random, random.below(4) == 0 ? "v6e:16x16" : "v5e:4x4");
   if (one.collective.hint.colors == 1) {
-    one.collective.hint.colors = 2;  // one colour of an N-dimensional ring begins with x, whichever way it lies
+    one.collective.hint.colors =
+        2;  // one colour of an N-dimensional ring begins with x, whichever way it lies
   }
   const auto all = topology::point_symmetries(one.slice);
   const auto turn =

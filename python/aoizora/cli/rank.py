@@ -53,17 +53,29 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("file", metavar="FILE", help="compiled HLO text (may be packed: gz, xz)")
     parser.add_argument("--slice", required=True, metavar="S", help="TPU slice: v5e:4x4")
     parser.add_argument(
-        "--mesh", type=mesh, metavar="a=4,b=4", help="logical mesh; default: what the program's groups tell"
+        "--mesh",
+        type=mesh,
+        metavar="a=4,b=4",
+        help="logical mesh; default: what the program's groups tell",
     )
     parser.add_argument("--profile", metavar="FILE", help="constants of the chip (JSON)")
     search = parser.add_argument_group("how to look")
     search.add_argument(
-        "--budget", type=seconds, metavar="T", help="stop after this time (10s, 2m) with the best so far"
+        "--budget",
+        type=seconds,
+        metavar="T",
+        help="stop after this time (10s, 2m) with the best so far",
     )
     search.add_argument(
-        "--evaluations", type=positive, default=200_000, metavar="N", help="fast evaluations; default 200000"
+        "--evaluations",
+        type=positive,
+        default=200_000,
+        metavar="N",
+        help="fast evaluations; default 200000",
     )
-    search.add_argument("--replayed", type=positive, default=64, metavar="N", help="full replays; default 64")
+    search.add_argument(
+        "--replayed", type=positive, default=64, metavar="N", help="full replays; default 64"
+    )
     search.add_argument("--seed", type=int, default=0, metavar="N")
     search.add_argument("--jobs", type=positive, metavar="N", help="threads; default: one per core")
     search.add_argument(
@@ -73,7 +85,9 @@ def add_parser(commands: Any) -> None:
         help="compare the winners under every assumption of the model (default), or only under its own",
     )
     output = parser.add_argument_group("output")
-    output.add_argument("--top", type=positive, default=5, metavar="N", help="how many to list; default 5")
+    output.add_argument(
+        "--top", type=positive, default=5, metavar="N", help="how many to list; default 5"
+    )
     output.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -56,7 +57,9 @@ TEST(Random, FirstNumbersOfSplitMix64) {
 
 class FileTest : public ::testing::Test {
  protected:
-  FileTest() : folder_(std::filesystem::path(::testing::TempDir()) / "aoizora_file_test") {
+  FileTest()
+      : folder_(std::filesystem::path(::testing::TempDir()) /
+                fmt::format("aoizora_file_test.{}", ::getpid())) {
     std::filesystem::create_directories(folder_);
   }
   ~FileTest() override { std::filesystem::remove_all(folder_); }

@@ -15,7 +15,6 @@ std::string digest(const Json& meta, std::string_view text) {
 
 }  // namespace
 
-
 ArtefactStore::ArtefactStore(fs::path folder, std::function<void(const std::string&)> warn)
     : folder_(std::move(folder)), warn_(std::move(warn)) {
   std::error_code failed;

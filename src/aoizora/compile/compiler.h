@@ -56,7 +56,7 @@ struct CompileJob {
   ModelRef model;
   std::string slice;
   enumerate::Candidate candidate;
-  /// Chip of each logical position (row-major); empty: row-major over the slice's coordinates.
+  /// Chip of each logical position (row-major); empty: the worker's default order.
   std::vector<topology::Coordinates> device_coords;
   Json compiler_options = Json::object();
 };

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -33,7 +34,8 @@ class CountingCompiler final : public Compiler {
 
 class StoredCompilerTest : public ::testing::Test {
  protected:
-  StoredCompilerTest() : folder_(fs::path(::testing::TempDir()) / "aoizora_store_test") {
+  StoredCompilerTest()
+      : folder_(fs::path(::testing::TempDir()) / fmt::format("aoizora_store_test.{}", ::getpid())) {
     fs::remove_all(folder_);
   }
   ~StoredCompilerTest() override { fs::remove_all(folder_); }
@@ -113,8 +115,10 @@ TEST_F(StoredCompilerTest, ReplayAnswersFromWhatWasCaptured) {
 }
 
 TEST_F(StoredCompilerTest, AFolderThatCannotBeMadeIsTheUsersError) {
-  write_atomically(fs::path(::testing::TempDir()) / "aoizora_a_file", "");
-  EXPECT_THROW(ArtefactStore(fs::path(::testing::TempDir()) / "aoizora_a_file" / "cache"), UserError);
+  write_atomically(fs::path(::testing::TempDir()) / fmt::format("aoizora_a_file.{}", ::getpid()), "");
+  EXPECT_THROW(
+      ArtefactStore(fs::path(::testing::TempDir()) / fmt::format("aoizora_a_file.{}", ::getpid()) / "cache"),
+      UserError);
 }
 
 }  // namespace

@@ -59,6 +59,7 @@ std::string how_it_ended(int wait_status) {
 pid_t spawn(const std::vector<std::string>& argv, const std::vector<std::string>& environment, int in,
             int out, int err) {
   std::vector<char*> arguments;
+  arguments.reserve(argv.size() + 1);
   for (const auto& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   std::vector<char*> variables;

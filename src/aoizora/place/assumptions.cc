@@ -41,7 +41,8 @@ LogicalMesh infer_mesh(const simulate::Workload& workload) {
       for (std::size_t block = 1; block < members.size();) {
         const std::int64_t stride = members[block];
         std::size_t count = 1;
-        while (count * block < members.size() && members[count * block] == static_cast<std::int64_t>(count) * stride) {
+        while (count * block < members.size() &&
+               members[count * block] == static_cast<std::int64_t>(count) * stride) {
           ++count;
         }
         borders.insert(stride);

@@ -119,7 +119,8 @@ std::vector<std::vector<std::size_t>> subsets(const Slice& slice, std::size_t ax
 
 /// Whole physical axes for each logical axis, last logical axis first, as many physical axes as possible.
 /// Returns the logical axis that fails, or none and the axes of each.
-std::optional<std::size_t> assign_whole_axes(const Slice& slice, const Sizes& physical, const LogicalMesh& mesh,
+std::optional<std::size_t> assign_whole_axes(const Slice& slice, const Sizes& physical,
+                                             const LogicalMesh& mesh,
                                              std::vector<std::vector<std::size_t>>& taken) {
   Sizes left = physical;
   taken.assign(mesh.shape.size(), {});
@@ -185,10 +186,11 @@ std::vector<Sizes> splits(const Sizes& available, std::int64_t size) {
     }
     std::vector<Sizes> extended;
     if (count <= holders.size()) {
-      for_each_subset(holders.size(), count, [&, factor = factor](const auto& subset) {
+      const std::int64_t prime = factor;
+      for_each_subset(holders.size(), count, [&, prime](const auto& subset) {
         for (const Sizes& base : found) {
           extended.push_back(base);
-          for (const std::size_t i : subset) extended.back()[holders[i]] *= factor;
+          for (const std::size_t i : subset) extended.back()[holders[i]] *= prime;
         }
         return false;
       });
@@ -223,9 +225,10 @@ Placement split_axes(const Slice& slice, const Sizes& physical, const LogicalMes
     }
     const std::vector<Sizes> candidates = splits(available, mesh.shape[logical]);
     AOIZORA_CHECK(!candidates.empty(), "mesh {} on {}", mesh_text(mesh), slice.name());
-    const auto best = std::max_element(candidates.begin(), candidates.end(), [&](const Sizes& a, const Sizes& b) {
-      return preference(a, physical, used) < preference(b, physical, used);
-    });
+    const auto best =
+        std::max_element(candidates.begin(), candidates.end(), [&](const Sizes& a, const Sizes& b) {
+          return preference(a, physical, used) < preference(b, physical, used);
+        });
     for (std::size_t axis = 0; axis < physical.size(); ++axis) assignment[axis][logical] = (*best)[axis];
   }
   // Within a physical axis later logical axes vary fastest: they talk most, so they get neighbours.
@@ -233,7 +236,8 @@ Placement split_axes(const Slice& slice, const Sizes& physical, const LogicalMes
   for (std::size_t logical = 0; logical < mesh.shape.size(); ++logical) {
     for (std::size_t axis = 0; axis < physical.size(); ++axis) {
       std::int64_t stride = 1;
-      for (std::size_t later = logical + 1; later < mesh.shape.size(); ++later) stride *= assignment[axis][later];
+      for (std::size_t later = logical + 1; later < mesh.shape.size(); ++later)
+        stride *= assignment[axis][later];
       digits.push_back({axis, assignment[axis][logical], stride});
     }
   }
@@ -259,10 +263,11 @@ DeviceMesh device_mesh(const Slice& slice, const LogicalMesh& mesh, bool may_spl
   std::vector<std::vector<std::size_t>> taken;
   if (const auto failed = assign_whole_axes(slice, physical, mesh, taken)) {
     if (may_split) return {split_axes(slice, physical, mesh), ""};
-    return {std::nullopt,
-            fmt::format("JAX refuses mesh {} on {}: axis {} of size {} is not a product of whole physical axes "
-                        "(NotImplementedError unless allow_split_physical_axes)",
-                        mesh_text(mesh), slice.name(), mesh.axes[*failed], mesh.shape[*failed])};
+    return {
+        std::nullopt,
+        fmt::format("JAX refuses mesh {} on {}: axis {} of size {} is not a product of whole physical axes "
+                    "(NotImplementedError unless allow_split_physical_axes)",
+                    mesh_text(mesh), slice.name(), mesh.axes[*failed], mesh.shape[*failed])};
   }
   std::vector<Digit> digits;
   for (const auto& axes : taken) {

@@ -41,12 +41,12 @@ TEST(CreateDeviceMesh, IsWhatJaxDoes) {
       ++refusals;
       EXPECT_FALSE(made.placement);
       EXPECT_THAT(made.refusal, HasSubstr("allow_split_physical_axes"));
-      EXPECT_EQ(numbers(default_split(slice, mesh)), entry["split"]);
+      EXPECT_EQ(numbers(default_split(slice, mesh)), entry["split"].get<std::vector<int>>());
     } else {
       ++orders;
       ASSERT_TRUE(made.placement) << made.refusal;
-      EXPECT_EQ(numbers(*made.placement), entry["order"]);
-      EXPECT_EQ(numbers(default_split(slice, mesh)), entry["order"]);
+      EXPECT_EQ(numbers(*made.placement), entry["order"].get<std::vector<int>>());
+      EXPECT_EQ(numbers(default_split(slice, mesh)), entry["order"].get<std::vector<int>>());
     }
   }
   EXPECT_GT(orders, 200U);

@@ -44,7 +44,8 @@ struct Seat {
 
 std::vector<Seat> seats(const Placement& placement, const LogicalMesh& mesh, std::size_t axis) {
   std::size_t stride = 1;
-  for (std::size_t a = axis + 1; a < mesh.shape.size(); ++a) stride *= static_cast<std::size_t>(mesh.shape[a]);
+  for (std::size_t a = axis + 1; a < mesh.shape.size(); ++a)
+    stride *= static_cast<std::size_t>(mesh.shape[a]);
   const auto size = static_cast<std::size_t>(mesh.shape[axis]);
   std::vector<Seat> of_chip(placement.size());
   for (std::size_t p = 0; p < placement.size(); ++p) {
@@ -67,8 +68,8 @@ bool follows(const Seat& a, const Seat& b, std::int32_t size) {
 }
 
 /// One x-y plane whose first chip is `base`.
-std::string draw_plane(const std::vector<Seat>& of_chip, const Slice& slice, std::size_t base, std::int32_t size,
-                       std::size_t groups) {
+std::string draw_plane(const std::vector<Seat>& of_chip, const Slice& slice, std::size_t base,
+                       std::int32_t size, std::size_t groups) {
   const auto step = static_cast<std::size_t>(slice.cores());
   const auto columns = static_cast<std::size_t>(slice.dims()[0]);
   const auto rows = static_cast<std::size_t>(slice.dims()[1]);
@@ -104,7 +105,8 @@ std::string row(const Scored& scored, Micros best) {
 
 }  // namespace
 
-ordered_json ranking_json(const Ranking& ranking, const Slice& slice, const LogicalMesh& mesh, std::size_t top) {
+ordered_json ranking_json(const Ranking& ranking, const Slice& slice, const LogicalMesh& mesh,
+                          std::size_t top) {
   ordered_json json;
   json["slice"] = slice.name();
   ordered_json shape;
@@ -142,13 +144,16 @@ ordered_json ranking_json(const Ranking& ranking, const Slice& slice, const Logi
   return json;
 }
 
-std::string ranking_text(const Ranking& ranking, const Slice& slice, const LogicalMesh& mesh, std::size_t top) {
+std::string ranking_text(const Ranking& ranking, const Slice& slice, const LogicalMesh& mesh,
+                         std::size_t top) {
   const Micros best = ranking.best.step;
   std::string text = fmt::format("{} on {}\n\n", mesh_text(mesh), slice.name());
-  text += row({"chosen", ranking.chosen.placement, ranking.chosen.step, "", ranking.chosen.exposed, {}}, best);
+  text +=
+      row({"chosen", ranking.chosen.placement, ranking.chosen.step, "", ranking.chosen.exposed, {}}, best);
   text += row({"best", ranking.best.placement, ranking.best.step, "", ranking.best.exposed, {}}, best);
   for (const Scored& baseline : ranking.baselines) text += row(baseline, best);
-  text += row({"worst seen", ranking.worst.placement, ranking.worst.step, "", ranking.worst.exposed, {}}, best);
+  text +=
+      row({"worst seen", ranking.worst.placement, ranking.worst.step, "", ranking.worst.exposed, {}}, best);
   text += fmt::format("  {:<20} {:>12}  gap {:.2f} %{}\n\n", "lower bound", milliseconds(ranking.lower_bound),
                       100 * ranking.gap, ranking.exact ? ", nothing is faster" : "");
   text += fmt::format("chosen: {}\nbest:   {}\n", ranking.chosen.name, ranking.best.name);
@@ -162,8 +167,9 @@ std::string ranking_text(const Ranking& ranking, const Slice& slice, const Logic
   if (ranking.by_assumption.size() > 1) {
     text += "\nunder each assumption:                     winner        chosen    regret\n";
     for (const ByAssumption& under : ranking.by_assumption) {
-      text += fmt::format("  {:<38} {:>12}  {:>12}  {:6.2f} %  {}\n", under.name, milliseconds(under.best.step),
-                          milliseconds(under.chosen), 100 * under.regret, under.best.name);
+      text +=
+          fmt::format("  {:<38} {:>12}  {:>12}  {:6.2f} %  {}\n", under.name, milliseconds(under.best.step),
+                      milliseconds(under.chosen), 100 * under.regret, under.best.name);
     }
   }
   text += "\n" + draw_axes(ranking.chosen.placement, slice, mesh);
@@ -181,7 +187,8 @@ std::string draw_axes(const Placement& placement, const Slice& slice, const Logi
     if (mesh.shape[axis] < 2) continue;
     const std::vector<Seat> of_chip = seats(placement, mesh, axis);
     const std::size_t groups = placement.size() / static_cast<std::size_t>(mesh.shape[axis]);
-    text += fmt::format("axis {} (letter: group, number: place along {}):\n", mesh.axes[axis], mesh.axes[axis]);
+    text +=
+        fmt::format("axis {} (letter: group, number: place along {}):\n", mesh.axes[axis], mesh.axes[axis]);
     for (std::size_t base = 0; base < placement.size(); base += plane) {
       for (std::size_t core = 0; core < static_cast<std::size_t>(slice.cores()); ++core) {
         if (plane < placement.size() || slice.cores() > 1) {

@@ -15,7 +15,8 @@ using topology::Slice;
 TEST(DrawAxes, BlocksAndWhatLiesAcrossThem) {
   const Slice slice = Slice::parse("v5e:4x4");
   Placement placement;
-  for (const std::int32_t chip : {0, 1, 5, 4, 2, 3, 7, 6, 8, 9, 13, 12, 10, 11, 15, 14}) placement.emplace_back(chip);
+  for (const std::int32_t chip : {0, 1, 5, 4, 2, 3, 7, 6, 8, 9, 13, 12, 10, 11, 15, 14})
+    placement.emplace_back(chip);
   EXPECT_EQ(draw_axes(placement, slice, mesh_of({4, 4})),
             "axis a (letter: group, number: place along a):\n"
             "  A0  B0  A1  B1\n"

@@ -39,11 +39,11 @@ class Evaluator {
 
  private:
   struct State {
-    std::vector<std::uint32_t> entry;             // per group
-    std::vector<std::vector<double>> load;        // per phase and link, whole numbers
+    std::vector<std::uint32_t> entry;       // per group
+    std::vector<std::vector<double>> load;  // per phase and link, whole numbers
     bool stale = true;
-    double latency = 0;     // µs: per phase the slowest group, summed
-    double unit = 0;        // µs per byte: per phase the busiest link, summed
+    double latency = 0;  // µs: per phase the slowest group, summed
+    double unit = 0;     // µs per byte: per phase the busiest link, summed
     double volume = 0;
   };
   void rebuild();

@@ -85,7 +85,8 @@ TEST(Evaluator, CollectiveTimesAreTheModelsFastBounds) {
       const World world(name, random_workload(mesh, random), assumptions);
       Evaluator evaluator(world.problem);
       for (int i = 0; i < 3; ++i) {
-        const Placement placement = i == 0 ? topology::row_major(slice) : random_placement(slice.chips(), random);
+        const Placement placement =
+            i == 0 ? topology::row_major(slice) : random_placement(slice.chips(), random);
         evaluator.assign(placement);
         const auto times = evaluator.transfer_times();
         for (std::size_t c = 0; c < times.size(); ++c) {

@@ -25,7 +25,9 @@ class Partial {
   }
 
   void place(std::size_t position, const std::vector<std::int32_t>& chips) { change(position, chips, true); }
-  void take_back(std::size_t position, const std::vector<std::int32_t>& chips) { change(position, chips, false); }
+  void take_back(std::size_t position, const std::vector<std::int32_t>& chips) {
+    change(position, chips, false);
+  }
 
   /// Certified for every completion of the partial placement, µs: the largest of its components' floors.
   double floor() {
@@ -73,8 +75,8 @@ class Partial {
     }
     for (std::size_t t = 0; t < links_.size(); ++t) {
       const Transfer& transfer = problem_.transfers()[t];
-      links_[t] =
-          std::max(bound_.links()[t], transfer.bytes * busiest_[static_cast<std::size_t>(transfer.structure)]);
+      links_[t] = std::max(bound_.links()[t],
+                           transfer.bytes * busiest_[static_cast<std::size_t>(transfer.structure)]);
     }
     for (std::size_t w = 0; w < windows_.size(); ++w) {
       windows_[w] = std::max(bound_.windows()[w], window_load(w, component));
@@ -108,10 +110,9 @@ class Partial {
 
 class Search {
  public:
-  Search(const Problem& problem, const LogicalMesh& mesh, const LowerBound& bound, const ExactOptions& options,
-         const Cancel& cancel)
-      : problem_(problem),
-        mesh_(mesh),
+  Search(const Problem& problem, const LogicalMesh& mesh, const LowerBound& bound,
+         const ExactOptions& options, const Cancel& cancel)
+      : mesh_(mesh),
         options_(options),
         cancel_(cancel),
         partial_(problem, bound),
@@ -179,7 +180,8 @@ class Search {
   /// the block of all exchangeable axes is at its origin and chips rise along each of these axes from there
   /// (the two kinds of symmetry cannot simply be combined). Otherwise the chip must be the lowest of its
   /// orbit under the symmetries left.
-  bool first_of_its_kind(std::size_t position, std::int32_t chip, const std::vector<std::size_t>& stabiliser) const {
+  bool first_of_its_kind(std::size_t position, std::int32_t chip,
+                         const std::vector<std::size_t>& stabiliser) const {
     if (!exchanges_) {
       return std::all_of(stabiliser.begin(), stabiliser.end(), [&](std::size_t s) {
         return symmetries_[s][static_cast<std::size_t>(chip)].value >= chip;
@@ -201,7 +203,7 @@ class Search {
     }
     if (!others_zero || moved == 0) return true;
     if (moved == 1) return chip > chips_[previous];  // on a line from the origin: rising
-    return chip > chips_[0];                          // inside the block: above its origin
+    return chip > chips_[0];                         // inside the block: above its origin
   }
 
   void leaf(double floor) {
@@ -237,7 +239,6 @@ class Search {
     return least;
   }
 
-  const Problem& problem_;
   const LogicalMesh& mesh_;
   const ExactOptions options_;
   const Cancel& cancel_;

@@ -27,9 +27,9 @@ struct ExactResult {
 };
 
 struct ExactOptions {
-  double cutoff = 0;                  // µs: an event replay that is known; only faster ones are of interest
-  std::int64_t nodes = 1'000'000;     // budget
-  std::size_t survivors = 20'000;     // room; beyond, the result is not complete
+  double cutoff = 0;               // µs: an event replay that is known; only faster ones are of interest
+  std::int64_t nodes = 1'000'000;  // budget
+  std::size_t survivors = 20'000;  // room; beyond, the result is not complete
 };
 
 /// Depth-first branch and bound over all bijections: positions in order, each on a free chip; a node's bound

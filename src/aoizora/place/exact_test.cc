@@ -71,7 +71,8 @@ TEST(BranchAndBound, EqualsAllOrdersOf8) {
     EXPECT_NEAR(all.lower_bound, brute.floor, 1e-11 * brute.floor);
     ASSERT_FALSE(all.survivors.empty());
     EXPECT_DOUBLE_EQ(all.survivors.front().score, brute.score);
-    // One of each kind: no more kinds than signatures, and at most as many times fewer as there are symmetries.
+    // One of each kind: no more kinds than signatures, and at most as many times fewer as there are
+    // symmetries.
     EXPECT_LE(all.survivors.size(), brute.signatures.size());
     EXPECT_GE(all.survivors.size() * 8, brute.signatures.size());
     // With a cutoff only what is below it is left, and the bound still holds.
@@ -114,7 +115,8 @@ TEST(Climb, FindsTheRingFromAnywhere) {
   Evaluator evaluator(world.problem);
   int reached = 0;
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
-    const Climb climbed = climb(evaluator, random_placement(16, random), {seed, 50'000, world.bound.step()}, Cancel());
+    const Climb climbed =
+        climb(evaluator, random_placement(16, random), {seed, 50'000, world.bound.step()}, Cancel());
     topology::check_placement(world.slice, climbed.placement);
     evaluator.assign(climbed.placement);
     EXPECT_EQ(evaluator.score(), climbed.score);

@@ -67,7 +67,8 @@ class Generator {
   // --- Curves ------------------------------------------------------------------------------------------
 
   /// Cuts a curve into logical axes; `order` lists them slowest first.
-  void cut(const std::string& name, const std::vector<std::int32_t>& curve, const std::vector<std::size_t>& order) {
+  void cut(const std::string& name, const std::vector<std::int32_t>& curve,
+           const std::vector<std::size_t>& order) {
     std::vector<std::int32_t> stride(mesh_.shape.size(), 0);
     std::int32_t next = 1;
     for (std::size_t i = order.size(); i-- > 0;) {
@@ -118,7 +119,8 @@ class Generator {
           }
         }
         std::string name = between.name.empty() ? "rows" : between.name;
-        if (tiled) name = fmt::format("tiles {}{}{} by {}", shape, within.name.empty() ? "" : " ", within.name, name);
+        if (tiled)
+          name = fmt::format("tiles {}{}{} by {}", shape, within.name.empty() ? "" : " ", within.name, name);
         cut_all(fmt::format("{} ({})", name, axes), curve);
       }
     }
@@ -269,7 +271,7 @@ class Generator {
   const LogicalMesh& mesh_;
   std::size_t limit_;
   std::vector<Axis> axes_;
-  std::vector<std::size_t> logical_;               // axes of size above 1
+  std::vector<std::size_t> logical_;              // axes of size above 1
   std::vector<std::vector<std::int32_t>> sizes_;  // [physical][logical]
   std::set<std::vector<std::int32_t>> seen_;
   std::vector<Candidate> found_;

@@ -27,8 +27,19 @@ TEST(Paths, FoldedLine) {
 }
 
 TEST(Paths, CyclesClose) {
-  for (const Point& sizes : {Point{2, 2}, {2, 4}, {4, 2}, {4, 4}, {3, 4}, {4, 3}, {8, 16}, {2, 2, 2}, {3, 3, 2},
-                             {4, 4, 4}, {2, 1, 3}, {1, 2}, {2, 2, 2, 2}}) {
+  for (const Point& sizes : {Point{2, 2},
+                             {2, 4},
+                             {4, 2},
+                             {4, 4},
+                             {3, 4},
+                             {4, 3},
+                             {8, 16},
+                             {2, 2, 2},
+                             {3, 3, 2},
+                             {4, 4, 4},
+                             {2, 1, 3},
+                             {1, 2},
+                             {2, 2, 2, 2}}) {
     SCOPED_TRACE(::testing::PrintToString(sizes));
     const auto cycle = cycle_path(sizes);
     ASSERT_TRUE(cycle);
@@ -54,12 +65,18 @@ TEST(Families, AreDistinctBijections) {
     const char* slice;
     std::vector<std::int32_t> shape;
   };
-  for (const Case& c : {Case{"v5e:2x4", {2, 4}}, {"v5e:4x4", {4, 4}}, {"v5e:4x4", {2, 2, 4}}, {"v5e:4x8", {1, 32}},
-                        {"v5p:2x2x4", {4, 4}}, {"v7x:2x2x2", {4, 4}}, {"v5e:16x16", {64, 4}}}) {
+  for (const Case& c : {Case{"v5e:2x4", {2, 4}},
+                        {"v5e:4x4", {4, 4}},
+                        {"v5e:4x4", {2, 2, 4}},
+                        {"v5e:4x8", {1, 32}},
+                        {"v5p:2x2x4", {4, 4}},
+                        {"v7x:2x2x2", {4, 4}},
+                        {"v5e:16x16", {64, 4}}}) {
     SCOPED_TRACE(c.slice);
     const Slice slice = Slice::parse(c.slice);
     LogicalMesh mesh{{}, c.shape};
-    for (std::size_t i = 0; i < c.shape.size(); ++i) mesh.axes.push_back(std::string(1, static_cast<char>('a' + i)));
+    for (std::size_t i = 0; i < c.shape.size(); ++i)
+      mesh.axes.push_back(std::string(1, static_cast<char>('a' + i)));
     const auto found = families(slice, mesh, 4000);
     EXPECT_LE(found.size(), 4000U);
     EXPECT_GE(found.size(), 5U);

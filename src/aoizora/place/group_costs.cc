@@ -88,7 +88,8 @@ std::uint32_t GroupCosts::find(std::span<const std::int32_t> chips) {
     if (index != kAskAgain) return index;
     scratch_.assign(chips.begin(), chips.end());
   }
-  if (rotates_) std::rotate(scratch_.begin(), std::min_element(scratch_.begin(), scratch_.end()), scratch_.end());
+  if (rotates_)
+    std::rotate(scratch_.begin(), std::min_element(scratch_.begin(), scratch_.end()), scratch_.end());
   return look_up(scratch_, false);
 }
 
@@ -107,7 +108,8 @@ std::uint32_t GroupCosts::look_up(std::span<const std::int32_t> key, bool sorted
   std::uint32_t cost = kAskAgain;
   std::vector<Chip> group;
   for (const std::int32_t chip : copy) group.emplace_back(chip);
-  if (!sorted || order_ == Order::kFree || network::group_grid(model_->slice(), group)) cost = expand(copy, hash);
+  if (!sorted || order_ == Order::kFree || network::group_grid(model_->slice(), group))
+    cost = expand(copy, hash);
   table_[at] = {hash, static_cast<std::uint32_t>(keys_.size() + 1), cost};
   keys_.push_back(static_cast<std::int32_t>(copy.size()));
   keys_.insert(keys_.end(), copy.begin(), copy.end());

@@ -22,9 +22,9 @@ struct GroupCost {
   std::uint64_t hash = 0;  // of the chips, the same in every table
   std::uint32_t first_phase = 0;
   std::uint32_t phases = 0;
-  double latency = 0;        // µs, all phases
-  double alone = 0;          // busiest link of each phase, summed: the group by itself
-  double volume = 0;         // over all links: bytes times hops
+  double latency = 0;  // µs, all phases
+  double alone = 0;    // busiest link of each phase, summed: the group by itself
+  double volume = 0;   // over all links: bytes times hops
 };
 
 struct GroupPhase {

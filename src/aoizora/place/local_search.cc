@@ -128,7 +128,8 @@ class Climber {
       second[d] = static_cast<std::int32_t>(random_.below(room));
     }
     bool disjoint = false;
-    for (std::size_t d = 0; d < slice.dims().size(); ++d) disjoint |= std::abs(first[d] - second[d]) >= box[d];
+    for (std::size_t d = 0; d < slice.dims().size(); ++d)
+      disjoint |= std::abs(first[d] - second[d]) >= box[d];
     if (!disjoint) return;
     std::vector<std::size_t> at(evaluator_.chips().size());
     for (std::size_t p = 0; p < at.size(); ++p) at[static_cast<std::size_t>(evaluator_.chips()[p])] = p;

@@ -117,7 +117,8 @@ StructureFloor LowerBound::floor_of(const Structure& structure) const {
     const auto n = static_cast<double>(group.size());
     least_sent = std::min(least_sent, sent_share(structure, n));
     if (structure.prototype.kind != Kind::kAllToAll) {
-      // A ring's edges (n of them, sent_share each in all), a permute's pair, a tree's n-1 edges: one hop each.
+      // A ring's edges (n of them, sent_share each in all), a permute's pair, a tree's n-1 edges: one hop
+      // each.
       const double edges = structure.permute ? 1 : n;
       link_bytes += structure.prototype.kind == Kind::kBroadcast ? n - 1 : edges * sent_share(structure, n);
     }
@@ -139,16 +140,18 @@ StructureFloor LowerBound::floor_of(const Structure& structure) const {
     const std::size_t n = *sizes.begin();
     std::vector<double> hops;
     for (const auto& of_chip : hops_) {
-      hops.push_back(std::accumulate(of_chip.begin(), of_chip.begin() + static_cast<std::ptrdiff_t>(n - 1), 0.0));
+      hops.push_back(
+          std::accumulate(of_chip.begin(), of_chip.begin() + static_cast<std::ptrdiff_t>(n - 1), 0.0));
     }
     // Which chips a component lies on is not known: those in the middle, if there are several.
-    const double all = together ? std::accumulate(hops.begin(), hops.end(), 0.0)
-                                                   : *std::min_element(hops.begin(), hops.end()) *
-                                                         static_cast<double>(hops.size());
+    const double all = together
+                           ? std::accumulate(hops.begin(), hops.end(), 0.0)
+                           : *std::min_element(hops.begin(), hops.end()) * static_cast<double>(hops.size());
     link_bytes = all / static_cast<double>(*sizes.rbegin());
   }
   // Components may drift apart, so only one component's bytes are sure to be under way together.
-  if (even && (together || (sizes.size() == 1 && !structure.permute))) floor.spread = link_bytes * smallest_part() / total_capacity_;
+  if (even && (together || (sizes.size() == 1 && !structure.permute)))
+    floor.spread = link_bytes * smallest_part() / total_capacity_;
   // On v7x two devices share the links of a chip, and both must send unless to each other.
   // Of a permute only where every chip is a source: what one receives does not load the links it sends over.
   std::set<std::int32_t> sources;
@@ -186,7 +189,8 @@ StructureFloor LowerBound::group_floor(const Structure& structure, std::size_t n
     if (says(prototype.hint, "StrategyRing")) steps = std::floor(size / 2);
     if (may_use_dimensions(prototype.hint)) {
       // Over d dimensions n = n1*..*nd takes (n1-1)+..+(nd-1) steps, least when they are equal.
-      const double d = static_cast<double>(std::max<std::size_t>(1, problem_->model().slice().dims().size() + 2));
+      const double d =
+          static_cast<double>(std::max<std::size_t>(1, problem_->model().slice().dims().size() + 2));
       steps = std::min(steps, d * (std::pow(size, 1 / d) - 1));
     } else if (!splits_) {
       const bool one_way = says(prototype.hint, "UniDirection") && prototype.hint.colors == 1;

@@ -48,7 +48,7 @@ class LowerBound {
   double widest_capacity_ = 0;   // ... with the most
   double fastest_link_ = 0;
   double least_latency_ = 0;
-  bool splits_ = false;                         // a route may be split over two ways
+  bool splits_ = false;                          // a route may be split over two ways
   std::vector<std::vector<std::int32_t>> hops_;  // per chip, to all others, ascending
   std::vector<StructureFloor> floors_;
   std::vector<double> alone_, links_, windows_;

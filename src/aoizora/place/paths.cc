@@ -63,8 +63,7 @@ std::optional<Path> cycle_path(const Point& sizes) {
   if (free.size() < 2 || points % 2 != 0) return std::nullopt;
   // One even dimension against a snake through all others: a two-dimensional mesh of neighbours. With an
   // even number of rows the comb closes; so rows are the even dimension, or the snake when only that is even.
-  const auto even =
-      std::find_if(free.begin(), free.end(), [&](std::size_t d) { return sizes[d] % 2 == 0; });
+  const auto even = std::find_if(free.begin(), free.end(), [&](std::size_t d) { return sizes[d] % 2 == 0; });
   const std::size_t rows = *even;
   Point others = sizes;
   others[rows] = 1;

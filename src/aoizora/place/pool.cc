@@ -13,7 +13,10 @@ namespace {
 constexpr std::size_t kTasks = 16;
 /// Random placements that are scored for comparison, and to see how bad an order can be.
 constexpr std::size_t kRandom = 64;
+/// Evaluations of one climb at most, on 16 chips; fewer where each costs more.
 constexpr std::int64_t kLongestClimb = 200'000;
+/// Scored before a cancel is heeded: there must be an answer.
+constexpr std::size_t kAlwaysScored = 3;
 
 bool before(const Entry& a, const Entry& b) {
   if (a.score != b.score) return a.score < b.score;
@@ -40,15 +43,18 @@ void tidy(std::vector<Entry>& entries, std::size_t keep) {
   if (entries.size() > keep) entries.resize(keep);
 }
 
-std::vector<Entry> score_all(const Problem& problem, const std::vector<Candidate>& candidates, unsigned workers) {
+std::vector<Entry> score_all(const Problem& problem, const std::vector<Candidate>& candidates,
+                             unsigned workers, const Cancel& cancel) {
   std::vector<Entry> entries(candidates.size());
   const std::size_t chunk = (candidates.size() + kTasks - 1) / kTasks;
   parallel_for(kTasks, workers, [&](std::size_t task) {
     Evaluator evaluator(problem);
     for (std::size_t i = task * chunk; i < std::min((task + 1) * chunk, candidates.size()); ++i) {
+      if (i >= kAlwaysScored && cancel.requested()) continue;
       entries[i] = measured(evaluator, candidates[i].name, candidates[i].placement);
     }
   });
+  std::erase_if(entries, [](const Entry& entry) { return entry.placement.empty(); });
   return entries;
 }
 
@@ -56,22 +62,25 @@ std::vector<Entry> score_all(const Problem& problem, const std::vector<Candidate
 
 Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vector<Candidate>& given,
                  std::int64_t evaluations, std::uint64_t seed, unsigned workers, std::size_t keep,
-                 const Cancel& cancel) {
+                 const Cancel& cancel, std::optional<std::chrono::steady_clock::time_point> until) {
   std::vector<Candidate> candidates = given;
   for (std::size_t i = 0; i < kRandom; ++i) {
     candidates.push_back({"random", random_placement(problem.positions(), seed + i)});
   }
   Pool pool;
-  pool.entries = score_all(problem, candidates, workers);
-  pool.evaluated = static_cast<std::int64_t>(candidates.size());
+  pool.entries = score_all(problem, candidates, workers, cancel);
+  pool.evaluated = static_cast<std::int64_t>(pool.entries.size());
   pool.worst = *std::max_element(pool.entries.begin(), pool.entries.end(), before);
   tidy(pool.entries, keep);
 
   std::uint64_t round = 0;
-  while (pool.evaluated < evaluations && !cancel.requested() &&
+  const auto longest = std::max<std::int64_t>(
+      1000, kLongestClimb * 16 / static_cast<std::int64_t>(std::max<std::size_t>(16, problem.positions())));
+  const auto over = [&] { return until && std::chrono::steady_clock::now() >= *until; };
+  while (pool.evaluated < evaluations && !cancel.requested() && !over() &&
          pool.entries.front().score > bound.step() * (1 + 1e-9)) {
-    const std::int64_t budget =
-        std::clamp<std::int64_t>((evaluations - pool.evaluated) / static_cast<std::int64_t>(kTasks), 1, kLongestClimb);
+    const std::int64_t budget = std::clamp<std::int64_t>(
+        (evaluations - pool.evaluated) / static_cast<std::int64_t>(kTasks), 1, longest);
     std::vector<Entry> found(kTasks);
     std::vector<std::int64_t> used(kTasks, 0);
     // First the best, then others further down; half of the tasks start anywhere.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,9 +34,10 @@ struct Pool {
 /// Step one of the search: scores `given` and the families, then climbs from the best of them and from random
 /// placements until the budget of evaluations is spent or the bound is reached. The same for any number of
 /// workers: tasks have their own seed and budget, and results are merged in task order. Keeps at most `keep`
-/// entries.
+/// entries. `until` ends it early, between rounds, when only a part of a budget of time is its own.
 Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vector<Candidate>& given,
                  std::int64_t evaluations, std::uint64_t seed, unsigned workers, std::size_t keep,
-                 const Cancel& cancel);
+                 const Cancel& cancel,
+                 std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
 
 }  // namespace aoizora::place

@@ -18,7 +18,8 @@ constexpr std::size_t kMaxDepth = 64;
 std::vector<std::vector<std::int32_t>> groups_of(const network::Collective& collective) {
   std::vector<std::vector<std::int32_t>> groups;
   for (const auto& [source, target] : collective.pairs) {
-    if (source != target) groups.push_back({source.value, target.value});  // to itself: nothing crosses a link
+    if (source != target)
+      groups.push_back({source.value, target.value});  // to itself: nothing crosses a link
   }
   for (const std::vector<Partition>& group : collective.groups) {
     if (group.size() < 2) continue;
@@ -37,7 +38,8 @@ void check_groups(const Structure& structure, std::size_t positions) {
                    network::kind_name(structure.prototype.kind), p, positions);
       }
       if (!seen.insert(p).second) {
-        user_error("a {} names partition {} twice in one group", network::kind_name(structure.prototype.kind), p);
+        user_error("a {} names partition {} twice in one group", network::kind_name(structure.prototype.kind),
+                   p);
       }
     }
   }
@@ -193,9 +195,10 @@ void Problem::add_block(const Workload& workload, std::size_t block, std::size_t
         if (!copies.contains(i)) break;
         flush();
         dmas_ = std::max(dmas_, static_cast<std::size_t>(op.index) + 1);
-        walk_.push_back({.kind = op.kind == Op::Kind::kDmaStart ? WalkOp::Kind::kDmaStart : WalkOp::Kind::kDmaDone,
-                         .micros = op.duration.value,
-                         .index = op.index});
+        walk_.push_back(
+            {.kind = op.kind == Op::Kind::kDmaStart ? WalkOp::Kind::kDmaStart : WalkOp::Kind::kDmaDone,
+             .micros = op.duration.value,
+             .index = op.index});
         break;
     }
   }
@@ -209,7 +212,8 @@ void Problem::add_volumes(const Workload& workload, std::size_t block, double ti
       const Transfer& transfer = transfers_[static_cast<std::size_t>(op.index)];
       structures_[static_cast<std::size_t>(transfer.structure)].volume += times * transfer.bytes;
     } else if (op.kind == Op::Kind::kLoop) {
-      add_volumes(workload, static_cast<std::size_t>(op.index), times * static_cast<double>(op.trips), depth + 1);
+      add_volumes(workload, static_cast<std::size_t>(op.index), times * static_cast<double>(op.trips),
+                  depth + 1);
     }
   }
 }

@@ -6,7 +6,8 @@
 #include "aoizora/network/model.h"
 #include "aoizora/simulate/workload.h"
 
-/// What a placement search needs of a workload, prepared once: which partitions talk in which groups, and when.
+/// What a placement search needs of a workload, prepared once: which partitions talk in which groups, and
+/// when.
 namespace aoizora::place {
 
 /// Collectives that differ in bytes only. Their link loads are the same up to a factor (N3 is linear in the
@@ -41,11 +42,11 @@ struct Window {
 struct WalkOp {
   enum class Kind : std::uint8_t { kCompute, kStart, kDone, kSync, kWindow, kLoop, kDmaStart, kDmaDone };
   Kind kind{};
-  double micros = 0;           // kCompute, kDmaStart
-  std::int32_t index = -1;     // transfer, window, or DMA
-  std::int32_t since = -1;     // kWindow: the transfer whose start begins it
-  std::int64_t trips = 1;      // kLoop
-  std::size_t body_end = 0;    // kLoop: its body is (this, body_end)
+  double micros = 0;         // kCompute, kDmaStart
+  std::int32_t index = -1;   // transfer, window, or DMA
+  std::int32_t since = -1;   // kWindow: the transfer whose start begins it
+  std::int64_t trips = 1;    // kLoop
+  std::size_t body_end = 0;  // kLoop: its body is (this, body_end)
 };
 
 /// Immutable; shared by all workers. Keeps a reference to the model.

@@ -91,10 +91,11 @@ std::string rank_service(const std::string& request_text) {
   const JsonView budget = request.at("budget_s");
   std::optional<Clock::time_point> deadline;
   if (!budget.is_null()) {
-    deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget.number()));
+    deadline = Clock::now() +
+               std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget.number()));
     // A budget of time is spent on the search itself, not cut short by one of evaluations.
     options.evaluations = std::max<std::int64_t>(options.evaluations, 1'000'000'000'000);
-    options.exact_nodes = 1'000'000'000;
+    options.search_seconds = 0.6 * budget.number();
   }
   Cancel cancel = deadline ? Cancel(*deadline) : Cancel();
   Ranking ranking;

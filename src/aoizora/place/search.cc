@@ -1,6 +1,7 @@
 #include "aoizora/place/search.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -26,12 +27,17 @@ constexpr std::size_t kAlwaysExact = 8;
 constexpr std::int64_t kAlwaysExactNodes = 5'000'000;
 /// Placements that are compared under all assumptions.
 constexpr std::size_t kFinalists = 16;
+/// How far above the best, by the fast bound, a neighbour may be and still be replayed.
+constexpr double kNear = 1e-3;
 
 /// Everything that depends on one set of assumptions.
 struct Study {
   Study(const simulate::Workload& workload, const Slice& slice, const network::Profile& profile,
         const Assumptions& assumptions)
-      : model(slice, profile, assumptions), problem(workload, model), bound(problem), replayer(workload, model) {}
+      : model(slice, profile, assumptions),
+        problem(workload, model),
+        bound(problem),
+        replayer(workload, model) {}
 
   network::Model model;
   Problem problem;
@@ -58,7 +64,8 @@ std::vector<Scored> replay_all(const Study& study, const std::vector<Entry>& ent
 
 /// Fastest first; equal times in the order given (fast score, then as tried).
 void sort_by_step(std::vector<Scored>& scored) {
-  std::stable_sort(scored.begin(), scored.end(), [](const Scored& a, const Scored& b) { return a.step < b.step; });
+  std::stable_sort(scored.begin(), scored.end(),
+                   [](const Scored& a, const Scored& b) { return a.step < b.step; });
 }
 
 /// The profile states its error as a part of the time of collectives; compute is the same for all placements.
@@ -77,7 +84,12 @@ class Ranker {
  public:
   Ranker(const simulate::Workload& workload, const Slice& slice, const network::Profile& profile,
          const LogicalMesh& mesh, const Options& options, const Cancel& cancel)
-      : workload_(workload), slice_(slice), profile_(profile), mesh_(mesh), options_(options), cancel_(cancel) {
+      : workload_(workload),
+        slice_(slice),
+        profile_(profile),
+        mesh_(mesh),
+        options_(options),
+        cancel_(cancel) {
     assumptions_ = options.assumptions.empty() ? all_assumptions() : options.assumptions;
     check();
   }
@@ -85,12 +97,22 @@ class Ranker {
   Ranking run() {
     main_ = std::make_unique<Study>(workload_, slice_, profile_, assumptions_.front());
     name_baselines();
-    structured_ = families(slice_, mesh_, options_.families);
+    const auto now = std::chrono::steady_clock::now();
+    if (options_.search_seconds > 0) {
+      until_ = now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                         std::chrono::duration<double>(options_.search_seconds));
+    }
+    // Scoring a placement from nothing costs about the square of the chips.
+    const std::size_t room =
+        slice_.chips() <= 64 ? options_.families : std::max<std::size_t>(200, options_.families / 8);
+    structured_ = families(slice_, mesh_, room);
     structured_.insert(structured_.begin(), given_.begin(), given_.end());
     Pool pool = search(*main_, options_.evaluations);
+    keep_the_best_structured(pool);
     ranking_.evaluated = pool.evaluated;
     replay_top(pool);
-    replay_baselines(pool);
+    replay_baselines();
+    polish();
     prove();
     finish_top();
     compare_assumptions();
@@ -122,7 +144,13 @@ class Ranker {
 
   Pool search(const Study& study, std::int64_t evaluations) {
     return fast_search(study.problem, study.bound, structured_, evaluations, options_.seed, options_.workers,
-                       std::max<std::size_t>(options_.replayed, 1), cancel_);
+                       std::max<std::size_t>(options_.replayed, 1), cancel_, until_);
+  }
+
+  /// Under other assumptions only what was good under the first, and the baselines, are starts.
+  void keep_the_best_structured(const Pool& pool) {
+    structured_ = given_;
+    for (const Entry& entry : pool.entries) structured_.push_back({entry.name, entry.placement});
   }
 
   void replay_top(const Pool& pool) {
@@ -131,8 +159,49 @@ class Ranker {
     ranking_.replayed = static_cast<std::int64_t>(ranking_.top.size()) + 1;
   }
 
-  void replay_baselines(const Pool& pool) {
-    (void)pool;
+  /// Step two looks around: swaps of two positions of the fastest, judged by replay, until none helps or as
+  /// many replays as in step one are spent twice. The fast bound does not see what devices that drift apart
+  /// gain or lose; this does.
+  void polish() {
+    sort_by_step(ranking_.top);
+    Scored best = ranking_.top.front();
+    Evaluator evaluator(main_->problem);
+    const std::size_t n = slice_.chips();
+    auto left = static_cast<std::int64_t>(2 * options_.replayed);
+    for (bool improved = true; improved && left > 0;) {
+      improved = false;
+      evaluator.assign(best.placement);
+      const double now = evaluator.score();
+      std::vector<Entry> near;
+      for (std::size_t p = 0; p < n; ++p) {
+        for (std::size_t q = p + 1; q < n; ++q) {
+          if (cancel_.requested()) return;
+          evaluator.swap(p, q);
+          ++ranking_.evaluated;
+          // Only where the fast bound is no worse than by what it may be off.
+          if (const double score = evaluator.score(); score <= now * (1 + kNear)) {
+            near.push_back(
+                {"search", evaluator.placement(), score, evaluator.volume(), evaluator.signature()});
+          }
+          evaluator.swap(p, q);
+        }
+      }
+      std::stable_sort(near.begin(), near.end(),
+                       [](const Entry& a, const Entry& b) { return a.score < b.score; });
+      if (near.size() > static_cast<std::size_t>(left)) near.resize(static_cast<std::size_t>(left));
+      left -= static_cast<std::int64_t>(near.size());
+      for (Scored& one : replay_all(*main_, near, options_.workers, 0, cancel_)) {
+        ++ranking_.replayed;
+        if (one.step.value < best.step.value * (1 - 1e-12)) {
+          best = one;
+          improved = true;
+        }
+        ranking_.top.push_back(std::move(one));
+      }
+    }
+  }
+
+  void replay_baselines() {
     Evaluator evaluator(main_->problem);
     if (!refusal_.empty()) ranking_.baselines.push_back({"create_device_mesh", {}, {}, refusal_, {}, {}});
     for (const Candidate& candidate : given_) {
@@ -180,7 +249,8 @@ class Ranker {
       std::vector<Entry> entries;
       for (std::size_t i = first; i < std::min(first + kChunk, result.survivors.size()); ++i) {
         const Survivor& survivor = result.survivors[i];
-        if (survivor.floor < best) entries.push_back({"exact search", survivor.placement, survivor.score, 0, 0});
+        if (survivor.floor < best)
+          entries.push_back({"exact search", survivor.placement, survivor.score, 0, 0});
       }
       std::vector<Scored> scored = replay_all(*main_, entries, options_.workers, entries.size(), cancel_);
       ranking_.replayed += static_cast<std::int64_t>(scored.size());
@@ -231,6 +301,7 @@ class Ranker {
 
   void compare_assumptions() {
     std::vector<Scored> candidates = finalists();
+    if (cancel_.requested() && candidates.size() > 3) candidates.resize(3);  // time is up
     std::vector<std::unique_ptr<Study>> studies;
     std::vector<Scored> winners = {ranking_.best};
     for (std::size_t a = 1; a < assumptions_.size(); ++a) {
@@ -250,7 +321,8 @@ class Ranker {
     for (std::size_t a = 0; a < assumptions_.size(); ++a) {
       const Study& study = a == 0 ? *main_ : *studies[a - 1];
       std::vector<Entry> entries;
-      for (const Scored& one : candidates) entries.push_back({one.name, one.placement, one.bound.value, 0, 0});
+      for (const Scored& one : candidates)
+        entries.push_back({one.name, one.placement, one.bound.value, 0, 0});
       table.push_back(replay_all(study, entries, options_.workers, entries.size(), cancel_));
       ranking_.replayed += static_cast<std::int64_t>(entries.size());
       // A finalist may beat the winner of the short search under this assumption.
@@ -284,9 +356,10 @@ class Ranker {
       const Verdict& then = verdicts[c];
       if (then.ties_everywhere != now.ties_everywhere) {
         if (then.ties_everywhere) chosen = c;
-      } else if (then.ties_everywhere ? std::pair(then.distance, then.regret) < std::pair(now.distance, now.regret)
-                                      : std::pair(then.regret, static_cast<double>(then.distance)) <
-                                            std::pair(now.regret, static_cast<double>(now.distance))) {
+      } else if (then.ties_everywhere
+                     ? std::pair(then.distance, then.regret) < std::pair(now.distance, now.regret)
+                     : std::pair(then.regret, static_cast<double>(then.distance)) <
+                           std::pair(now.regret, static_cast<double>(now.distance))) {
         chosen = c;
       }
     }
@@ -312,9 +385,10 @@ class Ranker {
     ranking_.margin = baseline->step / ranking_.chosen.step - 1;
     ranking_.tie = ties_with(*baseline, ranking_.best.step, profile_.stated_error);
     if (ranking_.tie) {
-      ranking_.notes.push_back(fmt::format(
-          "{} is within the model's stated error ({:.0f} % of the waiting for collectives) of the best: a tie",
-          baseline->name, 100 * profile_.stated_error));
+      ranking_.notes.push_back(
+          fmt::format("{} is within the model's stated error ({:.0f} % of the waiting for collectives) of "
+                      "the best: a tie",
+                      baseline->name, 100 * profile_.stated_error));
     }
     if (cancel_.requested()) {
       ranking_.notes.emplace_back("stopped before the search was over: the best so far, with its gap");
@@ -333,6 +407,7 @@ class Ranker {
   std::vector<Candidate> structured_;
   Placement default_;
   std::string refusal_;
+  std::optional<std::chrono::steady_clock::time_point> until_;
   Ranking ranking_;
 };
 

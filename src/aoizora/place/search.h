@@ -19,39 +19,42 @@ struct Options {
   std::int64_t evaluations = 200'000;  // budget of fast-bound evaluations; determinism is promised for this
   std::size_t replayed = 64;           // how many of the best are replayed in event mode
   unsigned workers = 0;
-  std::size_t families = 4000;         // structured placements tried at most
+  std::size_t families = 4000;  // structured placements tried at most (fewer above 64 chips)
+  /// Where Cancel holds a deadline: how much of the time, from now, the search under the main assumption may
+  /// take; 0: no limit of its own. The rest is for replays and for the other assumptions.
+  double search_seconds = 0;
   std::int64_t exact_nodes = 300'000;  // budget of branch and bound above 8 chips; 0 switches it off there
   std::vector<network::Assumptions> assumptions;  // empty: the default one and each alternative of N9
 };
 
 struct Scored {
-  std::string name;  // `row_major`, `split a=x2*y2 cycle`, `search`
+  std::string name;               // `row_major`, `split a=x2*y2 cycle`, `search`
   topology::Placement placement;  // empty for a baseline that does not exist (see note)
   Micros step;                    // event replay
   std::string note;               // why a baseline refused, what tied
   Micros exposed;                 // communication the step waits for
-  Micros bound;                   // fast bound carried through the schedule in lock-step: what the search used
+  Micros bound;  // fast bound carried through the schedule in lock-step: what the search used
 };
 
 struct ByAssumption {
   std::string name;
   Scored best;
-  Micros chosen;  // the step time of the placement that was chosen, under this assumption
+  Micros chosen;      // the step time of the placement that was chosen, under this assumption
   double regret = 0;  // chosen / best - 1
 };
 
 struct Ranking {
-  Scored best;    // the fastest that was found
+  Scored best;  // the fastest that was found
   /// The one to use: of those that tie with the best under every assumption, the closest to the default; if
   /// none does, the one with the least largest regret.
   Scored chosen;
-  Scored worst;   // the slowest that was seen
+  Scored worst;                   // the slowest that was seen
   std::vector<Scored> baselines;  // create_device_mesh, row_major, default_split
   std::vector<Scored> top;        // best first, distinct up to symmetry
   std::vector<Scored> ties;       // within the model's stated error of the best
   Micros lower_bound;             // no placement can be faster under the model
   double gap = 0;                 // best / lower_bound - 1
-  bool exact = false;  // no placement is faster, up to symmetry: all were visited or ruled out
+  bool exact = false;             // no placement is faster, up to symmetry: all were visited or ruled out
   std::int64_t evaluated = 0;
   std::int64_t visited = 0;  // nodes of branch and bound
   std::int64_t replayed = 0;

@@ -15,8 +15,8 @@ namespace aoizora::place {
 namespace {
 
 using namespace testing;  // NOLINT: the helpers of synthetic_testing.h
-using ::testing::HasSubstr;
 using simulate::Mode;
+using ::testing::HasSubstr;
 using topology::Placement;
 using topology::Slice;
 
@@ -208,7 +208,10 @@ TEST(Rank, IsNeverWorseThanTheBaselines) {
     const char* slice;
     std::vector<std::int32_t> shape;
   };
-  for (const Case& c : {Case{"v5e:4x4", {2, 8}}, {"v5p:2x2x4", {4, 4}}, {"v7x:2x2x2", {4, 4}}, {"v6e:4x8", {8, 4}},
+  for (const Case& c : {Case{"v5e:4x4", {2, 8}},
+                        {"v5p:2x2x4", {4, 4}},
+                        {"v7x:2x2x2", {4, 4}},
+                        {"v6e:4x8", {8, 4}},
                         {"v5e:2x4+2x4", {4, 4}}}) {
     SCOPED_TRACE(c.slice);
     const LogicalMesh mesh = mesh_of(c.shape);

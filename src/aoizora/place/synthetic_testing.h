@@ -15,7 +15,8 @@ using network::Kind;
 inline LogicalMesh mesh_of(const std::vector<std::int32_t>& shape) {
   LogicalMesh mesh;
   mesh.shape = shape;
-  for (std::size_t i = 0; i < shape.size(); ++i) mesh.axes.push_back(std::string(1, static_cast<char>('a' + i)));
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    mesh.axes.push_back(std::string(1, static_cast<char>('a' + i)));
   return mesh;
 }
 
@@ -76,8 +77,11 @@ class Builder {
     workload_.blocks.push_back({"entry", {}});
   }
   Builder& compute(double micros) {
-    workload_.blocks[block_].ops.push_back(
-        {.kind = simulate::Op::Kind::kCompute, .duration = Micros(micros), .index = -1, .trips = 1, .source = {}});
+    workload_.blocks[block_].ops.push_back({.kind = simulate::Op::Kind::kCompute,
+                                            .duration = Micros(micros),
+                                            .index = -1,
+                                            .trips = 1,
+                                            .source = {}});
     workload_.compute += Micros(micros * trips_);
     return *this;
   }
@@ -87,10 +91,13 @@ class Builder {
     return static_cast<std::int32_t>(workload_.collectives.size() - 1);
   }
   Builder& op(simulate::Op::Kind kind, std::int32_t index) {
-    workload_.blocks[block_].ops.push_back({.kind = kind, .duration = {}, .index = index, .trips = 1, .source = {}});
+    workload_.blocks[block_].ops.push_back(
+        {.kind = kind, .duration = {}, .index = index, .trips = 1, .source = {}});
     return *this;
   }
-  Builder& sync(network::Collective collective) { return op(simulate::Op::Kind::kSync, add(std::move(collective))); }
+  Builder& sync(network::Collective collective) {
+    return op(simulate::Op::Kind::kSync, add(std::move(collective)));
+  }
   std::int32_t start(network::Collective collective) {
     const std::int32_t index = add(std::move(collective));
     op(simulate::Op::Kind::kStart, index);

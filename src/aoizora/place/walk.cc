@@ -9,7 +9,8 @@ using Kind = WalkOp::Kind;
 FloorWalk::FloorWalk(const Problem& problem)
     : problem_(&problem), begun_(problem.transfers().size()), dma_(problem.dmas()) {}
 
-double FloorWalk::run(std::span<const double> alone, std::span<const double> links, std::span<const double> window) {
+double FloorWalk::run(std::span<const double> alone, std::span<const double> links,
+                      std::span<const double> window) {
   alone_ = alone;
   links_ = links;
   window_ = window;

@@ -111,7 +111,8 @@ void read_evidence(const JsonView& json, Plan& plan) {
   for (const JsonView& tie : json.at("ties").items()) plan.ties.push_back(tie.string());
   for (const JsonView& item : json.at("by_assumption").items()) {
     plan.by_assumption.push_back({item.at("name").string(), item.at("winner").string(),
-                                  time_from(item.at("best_us")), time_from(item.at("chosen_us"))});
+                                  time_from(item.at("best_us")), time_from(item.at("chosen_us")),
+                                  optional_time_from(item, "create_device_mesh_us")});
   }
   for (const JsonView& item : json.at("refusals").items()) {
     plan.refusals.push_back({item.at("candidate").string(), coordinates_from(item.at("device_coords")),
@@ -157,7 +158,8 @@ Json to_json(const Plan& plan) {
     assumptions.push_back({{"name", item.name},
                            {"winner", item.winner},
                            {"best_us", rounded(item.best)},
-                           {"chosen_us", rounded(item.chosen)}});
+                           {"chosen_us", rounded(item.chosen)},
+                           {"create_device_mesh_us", optional_time(item.usual)}});
   }
   json["by_assumption"] = std::move(assumptions);
   json["lower_bound_us"] = rounded(plan.lower_bound);

@@ -51,6 +51,8 @@ struct AssumptionRecord {
   std::string winner;  // candidate id
   Micros best;         // the best placement under the assumption
   Micros chosen;       // the plan's placement under it
+  /// The winner's program on JAX's create_device_mesh order under it.
+  std::optional<Micros> usual;
 };
 
 struct Refusal {

@@ -116,11 +116,11 @@ std::string assumption_lines(const plan::Plan& plan) {
   std::string text;
   for (const auto& item : plan.by_assumption) {
     const double loss = item.chosen / item.best - 1;
-    text += fmt::format(
-        "  {:<28} this plan {}, {}\n", item.name, milliseconds(item.chosen),
-        item.winner == plan.winner.id() && loss < 5e-4
-            ? std::string("still the best")
-            : fmt::format("best {} with {} ({:+.1f} %)", milliseconds(item.best), item.winner, -100 * loss));
+    text += fmt::format("  {:<40} this plan {}, create_device_mesh {}, {}\n", item.name,
+                        milliseconds(item.chosen), time_or_dash(item.usual),
+                        item.winner == plan.winner.id() && loss < 5e-4
+                            ? std::string("none better")
+                            : fmt::format("best {} with {}", milliseconds(item.best), item.winner));
   }
   return text.empty() ? text : "\nWhat no public source settles\n" + text;
 }
