@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles Wan steps ahead of time and keeps the compiler's own schedules beside them, for the referee
-`referees/schedule_compare.cc`: NAME.hlo.xz, and NAME.N.schedule.txt.xz for each scheduled computation.
+"""Compiles Wan steps ahead of time and keeps the compiler's own schedule of each, for the referee
+`referees/schedule_compare.cc`: NAME.hlo.xz, NAME.schedule.txt.xz, NAME.slice.
 
     JAX_PLATFORMS=cpu TPU_SKIP_MDS_QUERY=1 ALLOW_MULTIPLE_LIBTPU_LOAD=1 \\
         python scripts/schedule_corpus.py OUT [NAME..]
@@ -15,7 +15,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 
 SMALL, LARGE = "wan2.1-t2v-1.3b", "wan2.1-t2v-14b"
 # name: model, slice, data x context x tensor, attention
@@ -26,6 +25,7 @@ PROGRAMS = {
     "1.3b-v5e-4x4-d1c16t1-gather": (SMALL, "v5e:4x4", (1, 16, 1), "all_gather_kv"),
     "1.3b-v5e-4x4-d2c2t4-gather": (SMALL, "v5e:4x4", (2, 2, 4), "all_gather_kv"),
     "1.3b-v5e-4x4-d2c4t2-gather": (SMALL, "v5e:4x4", (2, 4, 2), "all_gather_kv"),
+    "1.3b-v5e-4x4-d2c8t1-ulysses": (SMALL, "v5e:4x4", (2, 8, 1), "ulysses"),
     "1.3b-v5e-4x4-d2c8t1-ring": (SMALL, "v5e:4x4", (2, 8, 1), "ring"),
     "1.3b-v5e-4x4-d1c4t4-gather": (SMALL, "v5e:4x4", (1, 4, 4), "all_gather_kv"),
     "1.3b-v6e-2x4-d2c4t1-gather": (SMALL, "v6e:2x4", (2, 4, 1), "all_gather_kv"),
@@ -56,15 +56,10 @@ def compile_one(out: pathlib.Path, name: str) -> None:
     candidate = trace.parse_candidate(
         {"mesh": mesh, "axis_rules": [rule for rule in used if rule[1]], "attention": attention}
     )
-    with tempfile.TemporaryDirectory() as dump:
-        options = {"xla_dump_to": dump, "xla_dump_latency_hiding_schedule": "true"}
-        made = trace.compile_hlo(
-            model, model.options({}), slice_name, candidate, compiler_options=options
-        )
-        files = sorted(pathlib.Path(dump).glob("*schedule.txt"))
-        for number, file in enumerate(files):
-            packed = lzma.compress(file.read_bytes(), preset=1)
-            (out / f"{name}.{number}.schedule.txt.xz").write_bytes(packed)
+    made = trace.compile_hlo(model, model.options({}), slice_name, candidate, schedule=True)
+    assert made.schedule is not None
+    packed = lzma.compress(made.schedule.encode(), preset=1)
+    (out / f"{name}.schedule.txt.xz").write_bytes(packed)
     (out / f"{name}.slice").write_text(slice_name)
     (out / f"{name}.hlo.xz").write_bytes(lzma.compress(made.hlo.encode(), preset=1))
 
