@@ -7,7 +7,7 @@
 // row-major groups have them) is mapped by SCOTCH_graphMap onto Scotch's own mesh or torus of the slice, with
 // its default and its quality strategy, several seeds. Scotch minimises bytes times distance and knows
 // neither phases, links nor the schedule; so its mapping is replayed like ours. Prints JAX's default,
-// Scotch's best and ours. Exit 1 when Scotch's is faster.
+// Scotch's best and ours. Exit 1 when Scotch's is faster by more than 0.01 %.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -26,11 +26,15 @@
 #include "aoizora/base/error.h"
 #include "aoizora/base/file.h"
 #include "aoizora/ir/program.h"
+#include "aoizora/place/evaluator.h"
 #include "aoizora/place/problem.h"
 #include "aoizora/place/search.h"
 
 namespace aoizora {
 namespace {
+
+/// Less is a tie: a few microseconds of a step, latencies of single hops.
+constexpr double kTie = 1e-4;
 
 using topology::Placement;
 using topology::Slice;
@@ -161,11 +165,17 @@ bool compare(const std::string& slice_name, const std::string& mesh_text, const 
   const simulate::Replayer replayer(workload, model);
   const place::Problem problem(workload, model);
   double scotch = std::numeric_limits<double>::infinity();
+  double fast = 0;  // of Scotch's best: the score that our search would have given it
+  place::Evaluator evaluator(problem);
   for (SCOTCH_Num seed = 0; seed < 8; ++seed) {
     for (const SCOTCH_Num flag : {SCOTCH_STRATDEFAULT, SCOTCH_STRATQUALITY}) {
       if (const auto placement = scotch_mapping(problem, slice, seed, flag)) {
         topology::check_placement(slice, *placement);
-        scotch = std::min(scotch, replayer.run(*placement, simulate::Mode::kEvent).step.value);
+        const double step = replayer.run(*placement, simulate::Mode::kEvent).step.value;
+        if (step >= scotch) continue;
+        scotch = step;
+        evaluator.assign(*placement);
+        fast = evaluator.score();
       }
     }
   }
@@ -174,12 +184,16 @@ bool compare(const std::string& slice_name, const std::string& mesh_text, const 
     if (baseline.name == "default_split") jax = baseline.step.value;
   }
   const double best = ranking.best.step.value;
-  const bool good = best <= scotch * (1 + 1e-9);
+  const bool good = best <= scotch * (1 + kTie);
   fmt::print(
-      "{:<10} {:<8} {:<46} JAX {:>12.1f} us ({:+6.2f} %)  Scotch {:>12.1f} us ({:+6.2f} %)  best {:>12.1f} "
-      "us  bound {:>12.1f} us ({:.2f} %)  {}\n",
+      "{:<10} {:<8} {:<46} JAX {:>12.1f} us ({:+6.2f} %)  Scotch {:>12.1f} us ({:+7.3f} %, "
+      "fast {:.1f})  best {:>12.1f} us (fast {:.1f})  bound {:>12.1f} us ({:.2f} %)  {}\n",
       slice_name, mesh_text, path.substr(path.rfind('/') + 1), jax, 100 * (jax / best - 1), scotch,
-      100 * (scotch / best - 1), best, ranking.lower_bound.value, 100 * ranking.gap, good ? "ok" : "BEATEN");
+      100 * (scotch / best - 1), fast, best, ranking.best.bound.value, ranking.lower_bound.value,
+      100 * ranking.gap,
+      !good                         ? "BEATEN"
+      : best <= scotch * (1 + 1e-9) ? "ok"
+                                    : "tie");
   std::fflush(stdout);
   return good;
 }

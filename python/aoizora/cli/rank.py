@@ -74,7 +74,7 @@ def add_parser(commands: Any) -> None:
         help="fast evaluations; default 200000",
     )
     search.add_argument(
-        "--replayed", type=positive, default=64, metavar="N", help="full replays; default 64"
+        "--replayed", type=positive, default=256, metavar="N", help="full replays; default 256"
     )
     search.add_argument("--seed", type=int, default=0, metavar="N")
     search.add_argument("--jobs", type=positive, metavar="N", help="threads; default: one per core")

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "aoizora/place/group_costs.h"
+#include "aoizora/topology/symmetry.h"
 
 namespace aoizora::place {
 namespace {
@@ -56,6 +57,29 @@ std::vector<bool> exchangeable_axes(const Problem& problem, const LogicalMesh& m
     }
   }
   return exchangeable;
+}
+
+std::uint64_t least_signature(Evaluator& evaluator, const topology::Placement& placement,
+                              const std::vector<std::vector<Chip>>& symmetries) {
+  constexpr std::size_t kMost = 16;
+  evaluator.assign(placement);
+  std::uint64_t least = evaluator.signature();
+  topology::Placement image(placement.size());
+  for (std::size_t s = 0; s < std::min(symmetries.size(), kMost); ++s) {
+    for (std::size_t p = 0; p < image.size(); ++p) image[p] = symmetries[s][placement[p].at()];
+    evaluator.assign(image);
+    least = std::min(least, evaluator.signature());
+  }
+  evaluator.assign(placement);
+  return least;
+}
+
+std::vector<std::vector<Chip>> symmetry_maps(const network::Model& model) {
+  std::vector<std::vector<Chip>> maps;
+  for (topology::Symmetry& symmetry : topology::symmetries(model.slice(), model.router().rule())) {
+    maps.push_back(std::move(symmetry.map));
+  }
+  return maps;
 }
 
 }  // namespace aoizora::place

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "aoizora/place/automorphisms.h"
-#include "aoizora/topology/symmetry.h"
 
 namespace aoizora::place {
 namespace {
@@ -124,10 +123,7 @@ class Search {
     for (std::size_t a = 0; a < mesh.shape.size(); ++a) {
       if (mesh.shape[a] > 1 && exchangeable_[a]) exchanges_ = true;
     }
-    const topology::Slice& slice = problem.model().slice();
-    for (topology::Symmetry& symmetry : topology::symmetries(slice, problem.model().router().rule())) {
-      symmetries_.push_back(std::move(symmetry.map));
-    }
+    symmetries_ = symmetry_maps(problem.model());
     result_.lower_bound = std::numeric_limits<double>::infinity();
     result_.complete = true;
   }
@@ -211,7 +207,7 @@ class Search {
     floor = std::max(floor, evaluator_.floor());
     leave(floor);
     if (floor >= options_.cutoff) return;
-    if (!seen_.insert(least_signature()).second) return;
+    if (!seen_.insert(least_signature(evaluator_, placement(), symmetries_)).second) return;
     if (result_.survivors.size() >= options_.survivors) {
       result_.complete = false;
       return;
@@ -223,20 +219,6 @@ class Search {
     topology::Placement placement;
     for (const std::int32_t chip : chips_) placement.emplace_back(chip);
     return placement;
-  }
-
-  /// The least over the slice's symmetries (a few of them: on large tori any subgroup already helps).
-  std::uint64_t least_signature() {
-    std::uint64_t least = evaluator_.signature();
-    const topology::Placement placement = evaluator_.placement();
-    topology::Placement image(placement.size());
-    for (std::size_t s = 0; s < std::min<std::size_t>(symmetries_.size(), 16); ++s) {
-      for (std::size_t p = 0; p < image.size(); ++p) image[p] = symmetries_[s][placement[p].at()];
-      evaluator_.assign(image);
-      least = std::min(least, evaluator_.signature());
-    }
-    evaluator_.assign(placement);
-    return least;
   }
 
   const LogicalMesh& mesh_;

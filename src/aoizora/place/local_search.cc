@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "aoizora/base/random.h"
 
 namespace aoizora::place {
 namespace {
+
+/// Optima a climb keeps, and how far above its best.
+constexpr std::size_t kOptima = 32;
+constexpr double kClose = 1e-3;
 
 /// Score first; of equal scores (to a rounding error of the sums) the one that moves fewer bytes.
 bool better(double score, double volume, double than_score, double than_volume) {
@@ -25,7 +30,7 @@ class Climber {
     score_ = evaluator_.score();
     volume_ = evaluator_.volume();
     used_ = 1;
-    best_ = {start, score_, volume_, 0};
+    best_ = {start, score_, volume_, 0, {}};
     const std::size_t n = evaluator_.problem().positions();
     for (std::size_t i = 1; i < n; ++i) order_.push_back(static_cast<std::uint32_t>(i));
     while (!stop()) {
@@ -46,6 +51,7 @@ class Climber {
       }
     }
     best_.evaluations = used_;
+    thin();
     return std::move(best_);
   }
 
@@ -66,11 +72,22 @@ class Climber {
     return true;
   }
 
+  /// Remembers where a descent ended.
   void keep_best() {
+    if (score_ <= best_.score * (1 + kClose) && met_.insert(evaluator_.signature()).second) {
+      best_.optima.push_back({evaluator_.placement(), score_, volume_, evaluator_.signature()});
+      if (best_.optima.size() > 2 * kOptima) thin();
+    }
     if (!better(score_, volume_, best_.score, best_.volume)) return;
     best_.placement = evaluator_.placement();
     best_.score = score_;
     best_.volume = volume_;
+  }
+
+  void thin() {
+    std::stable_sort(best_.optima.begin(), best_.optima.end(),
+                     [](const Optimum& a, const Optimum& b) { return a.score < b.score; });
+    if (best_.optima.size() > kOptima) best_.optima.resize(kOptima);
   }
 
   /// First improvement over all pairs, until a whole round brings none.
@@ -167,6 +184,7 @@ class Climber {
   std::vector<std::uint32_t> order_;
   double score_ = 0, volume_ = 0;
   std::int64_t used_ = 0;
+  std::set<std::uint64_t> met_;
   Climb best_;
 };
 

@@ -8,11 +8,21 @@
 
 namespace aoizora::place {
 
+/// A local optimum a climb passed.
+struct Optimum {
+  topology::Placement placement;
+  double score = 0;
+  double volume = 0;
+  std::uint64_t signature = 0;
+};
+
 struct Climb {
   topology::Placement placement;  // the best seen
   double score = 0;               // µs, lock-step
   double volume = 0;              // µs of one link; ties of score are broken by it
   std::int64_t evaluations = 0;
+  /// Distinct optima close to the best, in the order they were met: by replay one of them may be faster.
+  std::vector<Optimum> optima;
 };
 
 struct ClimbOptions {

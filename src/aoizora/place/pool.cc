@@ -81,7 +81,7 @@ Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vec
          pool.entries.front().score > bound.step() * (1 + 1e-9)) {
     const std::int64_t budget = std::clamp<std::int64_t>(
         (evaluations - pool.evaluated) / static_cast<std::int64_t>(kTasks), 1, longest);
-    std::vector<Entry> found(kTasks);
+    std::vector<std::vector<Entry>> found(kTasks);
     std::vector<std::int64_t> used(kTasks, 0);
     // First the best, then others further down; half of the tasks start anywhere.
     const std::size_t known = pool.entries.size();
@@ -94,12 +94,15 @@ Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vec
       const topology::Placement start =
           random ? random_placement(problem.positions(), task_seed) : pool.entries[from].placement;
       const Climb climbed = climb(evaluator, start, {task_seed, budget, bound.step()}, cancel);
-      found[task] = measured(evaluator, "search", climbed.placement);
+      found[task].push_back(measured(evaluator, "search", climbed.placement));
+      for (const Optimum& one : climbed.optima) {
+        found[task].push_back({"search", one.placement, one.score, one.volume, one.signature});
+      }
       used[task] = climbed.evaluations;
     });
     for (std::size_t task = 0; task < kTasks; ++task) {
       pool.evaluated += used[task];
-      if (used[task] > 0) pool.entries.push_back(std::move(found[task]));
+      for (Entry& entry : found[task]) pool.entries.push_back(std::move(entry));
     }
     tidy(pool.entries, keep);
     ++round;

@@ -10,6 +10,7 @@
 
 #include "aoizora/base/error.h"
 #include "aoizora/base/parallel.h"
+#include "aoizora/place/automorphisms.h"
 #include "aoizora/place/baselines.h"
 #include "aoizora/place/exact.h"
 #include "aoizora/place/pool.h"
@@ -27,6 +28,8 @@ constexpr std::size_t kAlwaysExact = 8;
 constexpr std::int64_t kAlwaysExactNodes = 5'000'000;
 /// Placements that are compared under all assumptions.
 constexpr std::size_t kFinalists = 16;
+/// Placements kept for each that is replayed: images under symmetries are told apart only then.
+constexpr std::size_t kPerReplay = 4;
 /// How far above the best, by the fast bound, a neighbour may be and still be replayed.
 constexpr double kNear = 1e-3;
 
@@ -102,6 +105,8 @@ class Ranker {
       until_ = now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                          std::chrono::duration<double>(options_.search_seconds));
     }
+    // A replay of 16 chips takes about a millisecond, of 256 some thirty.
+    replayed_ = std::max<std::size_t>(1, slice_.chips() <= 64 ? options_.replayed : options_.replayed / 4);
     // Scoring a placement from nothing costs about the square of the chips.
     const std::size_t room =
         slice_.chips() <= 64 ? options_.families : std::max<std::size_t>(200, options_.families / 8);
@@ -144,30 +149,45 @@ class Ranker {
 
   Pool search(const Study& study, std::int64_t evaluations) {
     return fast_search(study.problem, study.bound, structured_, evaluations, options_.seed, options_.workers,
-                       std::max<std::size_t>(options_.replayed, 1), cancel_, until_);
+                       kPerReplay * replayed_, cancel_, until_);
+  }
+
+  /// The best `replayed_` that no symmetry of the slice makes equal; on large slices only equal ones go.
+  std::vector<Entry> distinct(const Study& study, const Pool& pool) const {
+    const auto symmetries =
+        slice_.chips() <= 64 ? symmetry_maps(study.model) : std::vector<std::vector<Chip>>();
+    Evaluator evaluator(study.problem);
+    std::set<std::uint64_t> seen;
+    std::vector<Entry> entries;
+    for (const Entry& entry : pool.entries) {
+      if (entries.size() >= replayed_) break;
+      if (seen.insert(least_signature(evaluator, entry.placement, symmetries)).second)
+        entries.push_back(entry);
+    }
+    return entries;
   }
 
   /// Under other assumptions only what was good under the first, and the baselines, are starts.
   void keep_the_best_structured(const Pool& pool) {
     structured_ = given_;
-    for (const Entry& entry : pool.entries) structured_.push_back({entry.name, entry.placement});
+    for (const Entry& entry : distinct(*main_, pool)) structured_.push_back({entry.name, entry.placement});
   }
 
   void replay_top(const Pool& pool) {
-    ranking_.top = replay_all(*main_, pool.entries, options_.workers, 1, cancel_);
+    ranking_.top = replay_all(*main_, distinct(*main_, pool), options_.workers, 1, cancel_);
     ranking_.worst = replay(*main_, pool.worst.name, pool.worst.placement, pool.worst.score);
     ranking_.replayed = static_cast<std::int64_t>(ranking_.top.size()) + 1;
   }
 
   /// Step two looks around: swaps of two positions of the fastest, judged by replay, until none helps or as
-  /// many replays as in step one are spent twice. The fast bound does not see what devices that drift apart
+  /// half as many replays as in step one are spent. The fast bound does not see what devices that drift apart
   /// gain or lose; this does.
   void polish() {
     sort_by_step(ranking_.top);
     Scored best = ranking_.top.front();
     Evaluator evaluator(main_->problem);
     const std::size_t n = slice_.chips();
-    auto left = static_cast<std::int64_t>(2 * options_.replayed);
+    auto left = static_cast<std::int64_t>(replayed_ / 2);
     for (bool improved = true; improved && left > 0;) {
       improved = false;
       evaluator.assign(best.placement);
@@ -308,7 +328,7 @@ class Ranker {
       studies.push_back(std::make_unique<Study>(workload_, slice_, profile_, assumptions_[a]));
       const Pool pool = search(*studies.back(), options_.evaluations / 8);
       ranking_.evaluated += pool.evaluated;
-      std::vector<Entry> few = pool.entries;
+      std::vector<Entry> few = distinct(*studies.back(), pool);
       if (few.size() > kFinalists) few.resize(kFinalists);
       std::vector<Scored> scored = replay_all(*studies.back(), few, options_.workers, 1, cancel_);
       ranking_.replayed += static_cast<std::int64_t>(scored.size());
@@ -407,6 +427,7 @@ class Ranker {
   std::vector<Candidate> structured_;
   Placement default_;
   std::string refusal_;
+  std::size_t replayed_ = 1;
   std::optional<std::chrono::steady_clock::time_point> until_;
   Ranking ranking_;
 };

@@ -17,7 +17,7 @@ using topology::LogicalMesh;
 struct Options {
   std::uint64_t seed = 0;
   std::int64_t evaluations = 200'000;  // budget of fast-bound evaluations; determinism is promised for this
-  std::size_t replayed = 64;           // how many of the best are replayed in event mode
+  std::size_t replayed = 256;          // how many of the best are replayed in event mode
   unsigned workers = 0;
   std::size_t families = 4000;  // structured placements tried at most (fewer above 64 chips)
   /// Where Cancel holds a deadline: how much of the time, from now, the search under the main assumption may
