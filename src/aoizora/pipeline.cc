@@ -1,13 +1,13 @@
 #include "aoizora/pipeline.h"
 
 #include <algorithm>
-#include <chrono>
-#include <mutex>
 #include <set>
 #include <utility>
 
-#include "aoizora/base/file.h"
 #include "aoizora/base/parallel.h"
+#include "aoizora/enumerate/habit.h"
+#include "aoizora/pipeline_dump.h"
+#include "aoizora/pipeline_stages.h"
 #include "aoizora/place/search.h"
 #include "aoizora/shard/cost.h"
 #include "aoizora/shard/prune.h"
@@ -16,64 +16,6 @@
 
 namespace aoizora {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-/// The one wrapper around every stage: it announces, times, checks for Ctrl-C and dumps.
-class Stages {
- public:
-  Stages(const Observer& observer, const Cancel& cancel, std::string dump_folder)
-      : observer_(observer), cancel_(cancel), dump_folder_(std::move(dump_folder)) {}
-
-  template <typename Work>
-  auto run(const std::string& name, Work work) {
-    check();
-    stage_ = name;
-    done_ = 0;
-    tell({Event::Kind::kBegin, name, "", 0, 0, 0});
-    const auto start = Clock::now();
-    auto result = work();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    times_.push_back({{"stage", name}, {"seconds", seconds}});
-    tell({Event::Kind::kEnd, name, "", 0, 0, seconds});
-    check();
-    return result;
-  }
-
-  /// One of `total` pieces of the running stage is finished; from any thread.
-  void progress(std::size_t total, const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    ++done_;
-    if (observer_) observer_({Event::Kind::kProgress, stage_, text, done_, total, 0});
-  }
-
-  void warn(const std::string& text) { tell({Event::Kind::kWarning, stage_, text, 0, 0, 0}); }
-
-  void dump(const std::string& name, const Json& json) {
-    if (dump_folder_.empty()) return;
-    write_atomically(fmt::format("{}/{}-{}.json", dump_folder_, ++dumped_, name), json.dump(1) + "\n");
-  }
-
-  void check() const {
-    if (cancel_.requested()) throw Interrupted("interrupted");
-  }
-  const Json& times() const { return times_; }
-
- private:
-  void tell(const Event& event) {
-    const std::lock_guard lock(mutex_);
-    if (observer_) observer_(event);
-  }
-
-  const Observer& observer_;
-  const Cancel& cancel_;
-  std::string dump_folder_;
-  std::string stage_;
-  std::mutex mutex_;
-  std::size_t done_ = 0;
-  int dumped_ = 0;
-  Json times_ = Json::array();
-};
 
 /// One candidate on its way through the stages.
 struct Track {
@@ -121,13 +63,19 @@ class Pipeline {
 
   plan::Plan run() {
     const auto description = stages_.run("describe", [&] { return describe(); });
+    stages_.dump([&] { return description.raw; });
     stages_.run("enumerate", [&] { return enumerate_candidates(description); });
+    stages_.dump([&] { return candidates_json(); });
     stages_.run("shard", [&] { return shard_candidates(); });
+    stages_.dump([&] { return candidates_json(); });
     stages_.run("compile", [&] { return compile_survivors(); });
+    stages_.dump([&] { return candidates_json(); });
     const auto finalists = stages_.run("place", [&] { return place_survivors(); });
+    stages_.dump([&] { return candidates_json(); });
     const auto winner = stages_.run("realise", [&] { return realise(finalists); });
     plan::Plan plan = write_plan(description, finalists, winner);
     verify(plan);
+    stages_.dump([&] { return plan::to_json(plan); });
     return plan;
   }
 
@@ -139,6 +87,24 @@ class Pipeline {
       user_error("{}", failure->reason);
     }
     return std::get<enumerate::ModelDescription>(std::move(outcome));
+  }
+
+  /// What is known of every candidate so far.
+  Json candidates_json() const {
+    Json list = Json::array();
+    for (std::size_t index = 0; index < tracks_.size(); ++index) {
+      const Track& track = tracks_[index];
+      Json json = {{"id", track.record.candidate.id()}};
+      json.update(enumerate::to_json(track.record.candidate));
+      const bool open = track.record.status == plan::Status::kIllegal && index < legal_;
+      json["status"] = open ? "open" : plan::status_name(track.record.status);
+      json["reason"] = track.record.reason;
+      if (track.cost) json["cost"] = dump_of(*track.cost);
+      if (track.record.memory_bytes) json["memory_bytes"] = *track.record.memory_bytes;
+      if (track.ranking) json["placement"] = dump_of(*track.ranking, slice_);
+      list.push_back(std::move(json));
+    }
+    return list;
   }
 
   std::size_t enumerate_candidates(const enumerate::ModelDescription& description) {
@@ -184,7 +150,7 @@ class Pipeline {
     for (std::size_t i = 0; i < verdicts.size(); ++i) {
       Track& track = tracks_[index[i]];
       track.record.reason = verdicts[i].reason;
-      if (verdicts[i].keep) {
+      if (verdicts[i].keep || (request_.compile_habits && habit_of(track.record.candidate))) {
         survivors_.push_back(index[i]);
       } else {
         track.record.status = plan::Status::kPruned;
@@ -196,6 +162,13 @@ class Pipeline {
     });
     if (survivors_.empty()) no_survivor("sharding");
     return survivors_.size();
+  }
+
+  std::optional<enumerate::Habit> habit_of(const enumerate::Candidate& candidate) const {
+    for (auto& habit : enumerate::habits(static_cast<std::int64_t>(slice_.chips()))) {
+      if (enumerate::is_habit(candidate, habit)) return std::move(habit);
+    }
+    return std::nullopt;
   }
 
   void shard_one(Track& track) {
@@ -238,6 +211,7 @@ class Pipeline {
     }
     auto result = std::get<compile::CompileResult>(std::move(outcome));
     track.record.memory_bytes = result.memory.total();
+    stages_.dump_text(track.record.candidate.id() + ".hlo", result.hlo);
     if (Bytes(result.memory.total()) > profile_.hbm_capacity) {
       track.fail(fmt::format("compiling: does not fit HBM: the compiler needs {:.2f} GiB a chip",
                              static_cast<double>(result.memory.total()) / (1 << 30)));
@@ -399,6 +373,7 @@ class Pipeline {
     plan.memory = winner.compiled.memory;
     plan.refusals = refusals_;
     add_baselines(plan, ranking);
+    add_habits(plan);
     add_alternatives(plan, finalists, winner);
     add_assumptions(plan, winner);
     for (const auto& candidate : tracks_) plan.candidates.push_back(candidate.record);
@@ -448,6 +423,26 @@ class Pipeline {
           {baseline.name, refused ? std::nullopt : std::optional(baseline.step), baseline.note});
     }
     plan.baselines.push_back({"worst", ranking.worst.step, ranking.worst.name});
+  }
+
+  /// What people run today, sharding and device order: each habit on JAX's default order.
+  void add_habits(plan::Plan& plan) const {
+    for (const auto& habit : enumerate::habits(static_cast<std::int64_t>(slice_.chips()))) {
+      const auto track = std::find_if(tracks_.begin(), tracks_.end(), [&](const Track& one) {
+        return enumerate::is_habit(one.record.candidate, habit);
+      });
+      if (track == tracks_.end()) continue;
+      plan::Baseline baseline{habit.name, std::nullopt, habit.what, track->record.candidate.id()};
+      if (track->ranking) {
+        for (const auto& order : track->ranking->baselines) {
+          if (order.name == "create_device_mesh" && !order.placement.empty()) baseline.step = order.step;
+        }
+      } else {
+        baseline.note +=
+            fmt::format("; {}: {}", plan::status_name(track->record.status), track->record.reason);
+      }
+      plan.baselines.push_back(std::move(baseline));
+    }
   }
 
   void add_alternatives(plan::Plan& plan, const std::vector<Finalist>& finalists,

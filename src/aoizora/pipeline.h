@@ -35,6 +35,7 @@ struct PlanRequest {
   enumerate::Space space = enumerate::Space::builtin();
   std::optional<network::Profile> profile;  // the built-in one of the slice's kind when not given
   std::size_t survivors = 6;                // --top-k
+  bool compile_habits = false;              // compile the legal ones of enumerate::habits besides
   unsigned jobs = 0;                        // 0: one per core
   Json compiler_options = Json::object();
   Json toolchain = Json::object();  // versions that the plan rests on

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <filesystem>
 
+#include "aoizora/base/file.h"
 #include "aoizora/compile/stored_compiler.h"
 
 /// The whole pipeline in C++, on what the real compiler answered when it was captured
@@ -78,6 +79,48 @@ TEST(Pipeline, PlansWanOnEightChips) {
     if (!baseline.step) continue;
     EXPECT_GE(*baseline.step * 1.0001, plan.predicted.step) << baseline.name;
   }
+}
+
+TEST(Pipeline, EveryStageDumpsWhatItDecided) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(::testing::TempDir()) / "aoizora-dump";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  Captured compiler;
+  PlanRequest with_dump = request();
+  with_dump.dump_folder = folder.string();
+  const plan::Plan plan = make_plan(with_dump, compiler, {}, Cancel());
+  for (const char* file : {"1-describe.json", "2-enumerate.json", "3-shard.json", "4-compile.json",
+                           "5-place.json", "6-realise.json"}) {
+    EXPECT_FALSE(parse_json(read_text(folder / file), file).empty()) << file;
+  }
+  const Json placed = parse_json(read_text(folder / "5-place.json"), "5-place.json");
+  ASSERT_EQ(placed.size(), plan.candidates.size());
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    const auto& record = plan.candidates[i];
+    EXPECT_EQ(placed[i]["id"], record.candidate.id());
+    EXPECT_EQ(placed[i].contains("cost"), record.precompile.has_value());
+    EXPECT_EQ(placed[i].contains("placement"), record.predicted.has_value());
+    if (record.precompile) {
+      EXPECT_DOUBLE_EQ(placed[i]["cost"]["estimate_us"], record.precompile->value);
+    }
+  }
+  std::string name = plan.winner.id() + ".hlo";
+  std::replace(name.begin(), name.end(), '/', '_');
+  const std::string hlo = read_text(folder / "4-compile" / name);
+  EXPECT_THAT(hlo, ::testing::HasSubstr("HloModule"));
+}
+
+TEST(Pipeline, TheUsualShardingsStandBesideThePlan) {
+  Captured compiler;
+  const plan::Plan plan = make_plan(request(), compiler, {}, Cancel());
+  std::vector<std::string> names;
+  for (const auto& baseline : plan.baselines) {
+    if (!baseline.candidate.empty()) names.push_back(baseline.name);
+    if (baseline.step || baseline.candidate.empty()) continue;
+    EXPECT_THAT(baseline.note, ::testing::ContainsRegex("illegal|pruned|failed")) << baseline.name;
+  }
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"maxdiffusion_default", "megatron_tp", "cfg_parallel"}));
 }
 
 TEST(Pipeline, TheSameRequestGivesTheSamePlanWithAnyNumberOfJobs) {

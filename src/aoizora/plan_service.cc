@@ -53,6 +53,7 @@ PlanRequest request_from(const JsonView& json) {
   request.model = {json.at("model").string(), object_or_empty(json, "options")};
   request.slice = json.at("slice").string();
   request.survivors = static_cast<std::size_t>(positive(json, "top_k", 6));
+  if (const auto habits = json.find("compile_habits")) request.compile_habits = habits->boolean();
   request.jobs = static_cast<unsigned>(positive(json, "jobs", 0));
   request.compiler_options = object_or_empty(json, "compiler_options");
   request.toolchain = object_or_empty(json, "toolchain");
@@ -183,7 +184,9 @@ std::string plan_service(const std::string& text, const Observer& observer) {
   std::optional<compile::ArtefactStore> plans;
   if (key) {
     plans.emplace(fs::path(*cache_folder(json)) / "plans", warn_through(observer));
-    if (auto plan = kept_plan(*plans, *key)) return plan::to_json(*plan).dump(1) + "\n";
+    // A kept plan has no stages to dump.
+    auto plan = request.dump_folder.empty() ? kept_plan(*plans, *key) : std::nullopt;
+    if (plan) return plan::to_json(*plan).dump(1) + "\n";
   }
   const ScratchFolder scratch;
   const auto compiler = compiler_from(json, request, scratch.path(), observer);

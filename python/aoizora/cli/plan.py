@@ -39,6 +39,9 @@ def add_parser(commands: Any) -> None:
     search.add_argument(
         "--top-k", type=positive, default=6, metavar="K", help="candidates to compile; default 6"
     )
+    search.add_argument(
+        "--habits", action="store_true", help="compile the usual shardings too, to compare with"
+    )
     search.add_argument("--jobs", type=positive, metavar="N", help="default: one per core")
     search.add_argument("--profile", metavar="FILE", help="constants of the chip (JSON)")
     search.add_argument(
@@ -67,7 +70,9 @@ def add_parser(commands: Any) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("--out", metavar="FILE", help="write the plan there")
     output.add_argument("--json", action="store_true", help="print the plan as JSON")
-    output.add_argument("--dump", metavar="DIR", help="write what each stage decided")
+    output.add_argument(
+        "--dump", metavar="DIR", help="write what each stage decided, and the compiled HLO"
+    )
     output.add_argument("-q", "--quiet", action="store_true", help="no progress")
     output.add_argument("-v", "--verbose", action="store_true", help="memory and time of workers")
     parser.set_defaults(run=run)
@@ -78,6 +83,7 @@ def request_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         **base_request(arguments),
         "top_k": arguments.top_k,
+        "compile_habits": arguments.habits,
         "jobs": arguments.jobs,
         "seed": arguments.seed,
         "evaluations": arguments.evaluations,

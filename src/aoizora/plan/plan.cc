@@ -105,7 +105,9 @@ void check_devices(const Plan& plan, const JsonView& json) {
 void read_evidence(const JsonView& json, Plan& plan) {
   for (const JsonView& baseline : json.at("baselines").items()) {
     plan.baselines.push_back({baseline.at("name").string(), optional_time_from(baseline, "step_us"),
-                              baseline.at("note").string()});
+                              baseline.at("note").string(), ""});
+    if (const auto candidate = baseline.find("candidate"))
+      plan.baselines.back().candidate = candidate->string();
   }
   for (const JsonView& record : json.at("candidates").items()) plan.candidates.push_back(record_from(record));
   for (const JsonView& tie : json.at("ties").items()) plan.ties.push_back(tie.string());
@@ -174,6 +176,7 @@ Json to_json(const Plan& plan) {
   Json baselines = Json::array();
   for (const auto& item : plan.baselines) {
     baselines.push_back({{"name", item.name}, {"step_us", optional_time(item.step)}, {"note", item.note}});
+    if (!item.candidate.empty()) baselines.back()["candidate"] = item.candidate;
   }
   json["baselines"] = std::move(baselines);
   Json candidates = Json::array();

@@ -30,6 +30,8 @@ struct Baseline {
   std::string name;  // create_device_mesh | row_major | worst | ...
   std::optional<Micros> step;
   std::string note;  // why there is no time, or what it stands for
+  /// The candidate of a sharding chosen by habit; empty for the winner's program on another device order.
+  std::string candidate = {};
 };
 
 enum class Status : std::uint8_t { kIllegal, kPruned, kCompiled, kFailed, kWinner };

@@ -62,15 +62,26 @@ std::string rules_line(const plan::Plan& plan) {
   return fmt::format("  axis rules      {}", fmt::join(parts, "; "));
 }
 
+std::string baseline_line(const plan::Plan& plan, const plan::Baseline& baseline, const std::string& note) {
+  std::string against;
+  if (baseline.step) against = fmt::format("{:+.1f} %", 100 * (*baseline.step / plan.predicted.step - 1));
+  return fmt::format("  {:<20} {:>12} {:>9}  {}\n", baseline.name, time_or_dash(baseline.step), against,
+                     note);
+}
+
 std::string baseline_table(const plan::Plan& plan) {
-  std::string text = "\nThe same program on other device orders\n";
+  std::string orders = "\nThe same program on other device orders\n";
+  std::string habits;
   for (const auto& baseline : plan.baselines) {
-    std::string against;
-    if (baseline.step) against = fmt::format("{:+.1f} %", 100 * (*baseline.step / plan.predicted.step - 1));
-    text += fmt::format("  {:<20} {:>12} {:>9}  {}\n", baseline.name, time_or_dash(baseline.step), against,
-                        baseline.note);
+    if (baseline.candidate.empty()) {
+      orders += baseline_line(plan, baseline, baseline.note);
+    } else {
+      habits += baseline_line(plan, baseline, fmt::format("{} ({})", baseline.candidate, baseline.note));
+    }
   }
-  return text;
+  if (habits.empty()) return orders;
+  return orders + "\nUsual shardings on JAX's default device order (--habits compiles the legal ones)\n" +
+         habits;
 }
 
 /// Winner first, then by predicted time, then by estimate; illegal ones last.
