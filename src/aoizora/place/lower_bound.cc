@@ -30,10 +30,15 @@ bool says(const network::AlgorithmHint& hint, const char* what) {
   return hint.strategy.find(what) != std::string::npos;
 }
 
-/// Whether the model may run a group over several dimensions at once (network/algorithm.cc, wants_nd).
-bool may_use_dimensions(const network::AlgorithmHint& hint) {
+/// Whether the model may run a group of n over several dimensions at once (network/algorithm.cc, wants_nd):
+/// without a hint only where it is a block of at least 3 along each of them.
+bool may_use_dimensions(const network::AlgorithmHint& hint, std::size_t n) {
   if (!hint.strategy.empty()) return says(hint, "ND") || says(hint, "2D");
-  return !hint.has_reordering_map.has_value();
+  if (hint.has_reordering_map.has_value()) return false;
+  for (std::size_t a = 3; a * 3 <= n; ++a) {
+    if (n % a == 0) return true;
+  }
+  return false;
 }
 
 /// Bytes that each member sends in all, per byte of the collective.
@@ -101,7 +106,7 @@ LowerBound::LowerBound(const Problem& problem) : problem_(&problem) {
     windows_.push_back(std::max({weakest, spread, largest}));
   }
   // Rounding never lifts it above a replay.
-  step_ = FloorWalk(problem).run(alone_, links_, windows_) * (1 - 1e-12);
+  step_ = FloorWalk(problem).run(alone_, alone_, links_, windows_) * (1 - 1e-12);
 }
 
 StructureFloor LowerBound::floor_of(const Structure& structure) const {
@@ -187,7 +192,7 @@ StructureFloor LowerBound::group_floor(const Structure& structure, std::size_t n
     const double passes = prototype.kind == Kind::kAllReduce ? 2 : 1;
     double steps = size - 1;
     if (says(prototype.hint, "StrategyRing")) steps = std::floor(size / 2);
-    if (may_use_dimensions(prototype.hint)) {
+    if (may_use_dimensions(prototype.hint, n)) {
       // Over d dimensions n = n1*..*nd takes (n1-1)+..+(nd-1) steps, least when they are equal.
       const double d =
           static_cast<double>(std::max<std::size_t>(1, problem_->model().slice().dims().size() + 2));

@@ -15,6 +15,9 @@ constexpr std::size_t kTasks = 16;
 constexpr std::size_t kRandom = 64;
 /// Evaluations of one climb at most, on 16 chips; fewer where each costs more.
 constexpr std::int64_t kLongestClimb = 200'000;
+/// A quarter of the budget is always spent; then rounds that find nothing better end the search.
+constexpr int kStaleRounds = 2;
+constexpr std::int64_t kRounds = 8;  // in a budget, at least
 /// Scored before a cancel is heeded: there must be an answer.
 constexpr std::size_t kAlwaysScored = 3;
 
@@ -65,7 +68,7 @@ Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vec
                  const Cancel& cancel, std::optional<std::chrono::steady_clock::time_point> until) {
   std::vector<Candidate> candidates = given;
   for (std::size_t i = 0; i < kRandom; ++i) {
-    candidates.push_back({"random", random_placement(problem.positions(), seed + i)});
+    candidates.push_back({kRandomName, random_placement(problem.positions(), seed + i)});
   }
   Pool pool;
   pool.entries = score_all(problem, candidates, workers, cancel);
@@ -74,13 +77,17 @@ Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vec
   tidy(pool.entries, keep);
 
   std::uint64_t round = 0;
+  int stale = 0;
   const auto longest = std::max<std::int64_t>(
       1000, kLongestClimb * 16 / static_cast<std::int64_t>(std::max<std::size_t>(16, problem.positions())));
   const auto over = [&] { return until && std::chrono::steady_clock::now() >= *until; };
-  while (pool.evaluated < evaluations && !cancel.requested() && !over() &&
+  const auto found_all = [&] { return !until && stale >= kStaleRounds && pool.evaluated > evaluations / 4; };
+  while (pool.evaluated < evaluations && !cancel.requested() && !over() && !found_all() &&
          pool.entries.front().score > bound.step() * (1 + 1e-9)) {
     const std::int64_t budget = std::clamp<std::int64_t>(
-        (evaluations - pool.evaluated) / static_cast<std::int64_t>(kTasks), 1, longest);
+        (evaluations - pool.evaluated) / static_cast<std::int64_t>(kTasks), 1,
+        std::min(longest,
+                 std::max<std::int64_t>(1000, evaluations / kRounds / static_cast<std::int64_t>(kTasks))));
     std::vector<std::vector<Entry>> found(kTasks);
     std::vector<std::int64_t> used(kTasks, 0);
     // First the best, then others further down; half of the tasks start anywhere.
@@ -94,9 +101,9 @@ Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vec
       const topology::Placement start =
           random ? random_placement(problem.positions(), task_seed) : pool.entries[from].placement;
       const Climb climbed = climb(evaluator, start, {task_seed, budget, bound.step()}, cancel);
-      found[task].push_back(measured(evaluator, "search", climbed.placement));
+      found[task].push_back(measured(evaluator, kSearchedName, climbed.placement));
       for (const Optimum& one : climbed.optima) {
-        found[task].push_back({"search", one.placement, one.score, one.volume, one.signature});
+        found[task].push_back({kSearchedName, one.placement, one.score, one.volume, one.signature});
       }
       used[task] = climbed.evaluations;
     });
@@ -104,7 +111,9 @@ Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vec
       pool.evaluated += used[task];
       for (Entry& entry : found[task]) pool.entries.push_back(std::move(entry));
     }
+    const double before_round = pool.entries.front().score;
     tidy(pool.entries, keep);
+    stale = pool.entries.front().score < before_round * (1 - 1e-9) ? 0 : stale + 1;
     ++round;
   }
   return pool;
