@@ -7,7 +7,7 @@
 // structured placement, N random orders and local searches from N random starts; what a certified floor does
 // not rule out is replayed.
 // Prints one line a program: what rank() found, what the referee found, the certified bound. Exit 1 when the
-// referee finds something faster.
+// referee finds something faster (above 8 chips: by more than 0.1 %).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,6 +31,11 @@ namespace {
 
 using simulate::Mode;
 using topology::Placement;
+
+/// What rank() calls no gain (search.cc, kLeastGain). Above 8 chips the fast score cannot see what devices
+/// that drift apart gain, and of the many placements within a hair of each other only some hundred are
+/// replayed.
+constexpr double kTie = 1e-3;
 
 struct Settings {
   std::size_t sample = 1'000'000;
@@ -180,7 +185,8 @@ bool study(const std::string& slice_name, const std::string& mesh_text, const st
   const double best = ranking.best.step.value;
   const Found found =
       all ? every_order(replayer, model) : Sampler(replayer, problem, mesh, best, settings).run();
-  const bool good = best <= found.step * (1 + 1e-9);
+  const bool equal = best <= found.step * (1 + 1e-9);
+  const bool good = equal || (!all && best <= found.step * (1 + kTie));
   const std::string how =
       all ? fmt::format("all {} orders replayed", found.tried)
           : fmt::format("{} structured, {} random, {} climbs: {} looked at, {} replayed", found.structured,
@@ -193,7 +199,10 @@ bool study(const std::string& slice_name, const std::string& mesh_text, const st
       "{:<10} {:<8} {:<38} worst/best {:6.3f}  rank {:>12.3f}  referee {:>12.3f} ({})  bound {:>12.3f}  "
       "gap {:5.2f} %{}  {}\n",
       slice_name, mesh_text, path.substr(path.rfind('/') + 1), ranking.worst.step.value / best, best,
-      found.step, how, ranking.lower_bound.value, 100 * ranking.gap, lock_step, good ? "ok" : "BEATEN");
+      found.step, how, ranking.lower_bound.value, 100 * ranking.gap, lock_step,
+      equal  ? "ok"
+      : good ? fmt::format("tie: {:.4f} % faster", 100 * (best / found.step - 1))
+             : "BEATEN");
   std::fflush(stdout);
   return good;
 }

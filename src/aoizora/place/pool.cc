@@ -1,6 +1,7 @@
 #include "aoizora/place/pool.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "aoizora/base/parallel.h"
 #include "aoizora/base/random.h"
@@ -17,7 +18,7 @@ constexpr std::size_t kRandom = 64;
 constexpr std::int64_t kLongestClimb = 200'000;
 /// A quarter of the budget is always spent; then rounds that find nothing better end the search.
 constexpr int kStaleRounds = 2;
-constexpr std::int64_t kRounds = 8;  // in a budget, at least
+constexpr std::int64_t kRounds = 4;  // in a budget, at least
 /// Scored before a cancel is heeded: there must be an answer.
 constexpr std::size_t kAlwaysScored = 3;
 
@@ -38,11 +39,14 @@ Entry measured(Evaluator& evaluator, std::string name, const topology::Placement
   return {std::move(name), placement, evaluator.score(), evaluator.volume(), evaluator.signature()};
 }
 
-/// Sorted, one per signature (the first tried), the best `keep`.
+/// Sorted, one per signature (the first tried), the best `keep`; of equal score and volume an eighth of that
+/// at most, or a plateau would leave no room for those just beside it, of which a replay may be faster.
 void tidy(std::vector<Entry>& entries, std::size_t keep) {
   std::set<std::uint64_t> seen;
   std::erase_if(entries, [&](const Entry& entry) { return !seen.insert(entry.signature).second; });
   std::stable_sort(entries.begin(), entries.end(), before);
+  Plateau plateau(std::max<std::size_t>(1, keep / kPlateaus));
+  std::erase_if(entries, [&](const Entry& entry) { return plateau.full(entry); });
   if (entries.size() > keep) entries.resize(keep);
 }
 
@@ -62,6 +66,16 @@ std::vector<Entry> score_all(const Problem& problem, const std::vector<Candidate
 }
 
 }  // namespace
+
+bool Plateau::full(const Entry& entry) {
+  const auto near = [](double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(a); };
+  if (!near(entry.score, score_) || !near(entry.volume, volume_)) {
+    score_ = entry.score;
+    volume_ = entry.volume;
+    met_ = 0;
+  }
+  return ++met_ > room_;
+}
 
 Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vector<Candidate>& given,
                  std::int64_t evaluations, std::uint64_t seed, unsigned workers, std::size_t keep,

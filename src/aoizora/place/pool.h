@@ -28,6 +28,20 @@ struct Entry {
   std::uint64_t signature = 0;
 };
 
+/// Counts successive entries of equal score and volume.
+class Plateau {
+ public:
+  explicit Plateau(std::size_t room) : room_(room) {}
+  /// True when as many as there is room for came before, without another between.
+  bool full(const Entry& entry);
+
+ private:
+  std::size_t room_;
+  double score_ = -1, volume_ = -1;
+  std::size_t met_ = 0;
+};
+inline constexpr std::size_t kPlateaus = 8;  // that a list has room for, at least
+
 /// What the fast search of one problem found.
 struct Pool {
   std::vector<Entry> entries;  // best first: score, volume, then the order they were tried in; distinct

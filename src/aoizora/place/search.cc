@@ -133,13 +133,13 @@ class Ranker {
 
  private:
   void check() const {
-    if (mesh_size(mesh_) != static_cast<std::int64_t>(slice_.chips())) {
-      user_error("mesh {} has {} positions but {} has {} chips; give --mesh sizes whose product is {}",
-                 mesh_text(mesh_), mesh_size(mesh_), slice_.name(), slice_.chips(), slice_.chips());
-    }
     if (workload_.partitions != static_cast<std::int64_t>(slice_.chips())) {
       user_error("the program runs on {} devices but {} has {} chips; give the slice it was compiled for",
                  workload_.partitions, slice_.name(), slice_.chips());
+    }
+    if (mesh_size(mesh_) != static_cast<std::int64_t>(slice_.chips())) {
+      user_error("mesh {} has {} positions but {} has {} chips; give --mesh sizes whose product is {}",
+                 mesh_text(mesh_), mesh_size(mesh_), slice_.name(), slice_.chips(), slice_.chips());
     }
   }
 
@@ -165,10 +165,11 @@ class Ranker {
     Evaluator evaluator(study.problem);
     std::set<std::uint64_t> seen;
     std::vector<Entry> entries;
+    Plateau plateau(std::max<std::size_t>(1, replayed_ / kPlateaus));
     for (const Entry& entry : pool.entries) {
       if (entries.size() >= replayed_) break;
-      if (seen.insert(least_signature(evaluator, entry.placement, symmetries)).second)
-        entries.push_back(entry);
+      if (!seen.insert(least_signature(evaluator, entry.placement, symmetries)).second) continue;
+      if (!plateau.full(entry)) entries.push_back(entry);
     }
     return entries;
   }
