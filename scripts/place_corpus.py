@@ -4,10 +4,10 @@
     JAX_PLATFORMS=cpu TPU_SKIP_MDS_QUERY=1 ALLOW_MULTIPLE_LIBTPU_LOAD=1 \\
         python scripts/place_corpus.py OUT [NAME..]
 
-A name says it all: `1.3b-v5e-2x4-d1c4t2-gather` is Wan 2.1 1.3B on v5e:2x4, mesh data=1, context=4, tensor=2,
-all-gather attention, row-major devices. Needs aoizora, jax and libtpu installed; 15 to 60 s and 1 GB (8x8 and
-up: 2 to 4 GB) a program, one at a time. What exists already is kept, so scripts/schedule_corpus.py's OUT will do.
-Prints each name's line for the referees: slice, mesh, file.
+A name says it all: `1.3b-v5e-2x4-d1c4t2-gather` is Wan 2.1 1.3B on v5e:2x4, mesh data=1, context=4,
+tensor=2, all-gather attention, row-major devices. Needs aoizora, jax and libtpu installed; 15 to 60 s and
+below 1 GB a program, one at a time. What exists already is kept, so scripts/schedule_corpus.py's OUT will
+do. Prints each name's line for the referees: slice, mesh, file.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ LARGE = (
     "14b-v5e-4x8-d1c8t4-gather",
     "1.3b-v5e-8x8-d2c8t4-gather",
     "14b-v5e-8x8-d2c8t4-gather",
+    "14b-v5e-8x8-d1c8t8-gather",
     "1.3b-v5e-16x16-d2c32t4-gather",
+    "14b-v5e-16x16-d2c16t8-gather",
 )
 MODELS = {"1.3b": "wan2.1-t2v-1.3b", "14b": "wan2.1-t2v-14b"}
 ATTENTION = {"gather": "all_gather_kv", "ulysses": "ulysses", "ring": "ring"}

@@ -53,7 +53,9 @@ def test_a_budget_of_time_ends_the_search_with_a_certified_gap() -> None:
 
 def test_ctrl_c_gives_the_best_so_far() -> None:
     command = [sys.executable, "-c", MAIN, "rank", *ON_16, "--budget", "600s", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         time.sleep(3)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
@@ -79,13 +81,17 @@ def test_eight_chips_are_searched_to_the_end() -> None:
 
 
 def test_explain_adds_up() -> None:
-    result = ranked(*ON_16, "--evaluations", "3000", "--assume", "default", "--explain", "default", "best")
+    result = ranked(
+        *ON_16, "--evaluations", "3000", "--assume", "default", "--explain", "default", "best"
+    )
     explanation = result["explanation"]
     assert explanation["first"]["name"] == "create_device_mesh"
     for which in ("first", "second"):
         waits = sum(one[which]["exposed_us"] for one in explanation["collectives"])
         assert waits == pytest.approx(explanation[which]["exposed_us"], rel=1e-9)
-    text = rank(*ON_16, "--evaluations", "3000", "--assume", "default", "--explain", "default", "best")
+    text = rank(
+        *ON_16, "--evaluations", "3000", "--assume", "default", "--explain", "default", "best"
+    )
     assert "A: create_device_mesh" in text.stdout
     assert "isolated concurrent" in text.stdout
 
@@ -95,7 +101,10 @@ def test_explain_adds_up() -> None:
     [
         ([*ON_16, "--explain", "default", "bst"], "invalid choice: 'bst'"),
         ([*ON_16, "--budget", "soon"], "'soon' is not a time like 10s"),
-        ([WAN, "--slice", "v5e:4x4", "--mesh", "context=4"], "has 4 positions but v5e:4x4 has 16 chips"),
+        (
+            [WAN, "--slice", "v5e:4x4", "--mesh", "context=4"],
+            "has 4 positions but v5e:4x4 has 16 chips",
+        ),
         ([WAN, "--slice", "v5e:4x8"], "the program runs on 16 devices but v5e:4x8 has 32 chips"),
         ([WAN, "--slice", "v5p:4x1x1"], "does not fit its hosts"),
         (["/no/such.hlo", "--slice", "v5e:4x4"], "/no/such.hlo"),
