@@ -88,7 +88,7 @@ LinkSets::LinkSets(const topology::Slice& slice) : cut_of_(slice.links().size(),
     }
     for (const auto& [at, links] : cuts) {
       if (sizes_.size() == kMost) return;
-      for (const Link link : links) cut_of_[link.at()] = static_cast<std::int8_t>(sizes_.size());
+      for (const Link link : links) cut_of_[link.at()] = static_cast<std::uint8_t>(sizes_.size());
       sizes_.push_back(static_cast<double>(links.size()));
     }
   }

@@ -26,14 +26,14 @@ class LinkSets {
   /// Adds the mean that a load on one link is in each set that holds the link.
   void add(std::int32_t link, double load, std::array<double, kMost>& means) const {
     means[0] += load / sizes_[0];
-    if (const std::int8_t cut = cut_of_[static_cast<std::size_t>(link)]; cut > 0) {
-      means[static_cast<std::size_t>(cut)] += load / sizes_[static_cast<std::size_t>(cut)];
+    if (const std::uint8_t cut = cut_of_[static_cast<std::size_t>(link)]; cut > 0) {
+      means[cut] += load / sizes_[cut];
     }
   }
 
  private:
   std::vector<double> sizes_;
-  std::vector<std::int8_t> cut_of_;  // per link; 0: none
+  std::vector<std::uint8_t> cut_of_;  // per link; 0: none
 };
 
 /// The least that a group can cost, each figure by itself. Times in µs; per byte where the bytes count.

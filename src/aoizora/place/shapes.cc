@@ -47,6 +47,7 @@ std::string axis_shapes(const topology::Slice& slice, const LogicalMesh& mesh,
     for (std::size_t p = 0; p < placement.size(); ++p) {
       if (p / stride % size != 0) continue;
       std::vector<Chip> group;
+      group.reserve(size);
       for (std::size_t i = 0; i < size; ++i) group.push_back(placement[p + i * stride]);
       const std::string shape = group_shape(slice, group);
       if (common.empty()) common = shape;
