@@ -525,10 +525,10 @@ class Pipeline {
 
   void add_notes(plan::Plan& plan, const place::Ranking& ranking, const simulate::Workload& workload) const {
     plan.notes.push_back(
-        fmt::format("{} placements of the winner's program were scored; none can be faster than {:.1f} us "
-                    "under the model ({} search, gap {:.1f} %)",
-                    ranking.evaluated, ranking.lower_bound.value, ranking.exact ? "exact" : "heuristic",
-                    ranking.gap * 100));
+        fmt::format("{} placements of the winner's program were scored, {} nodes of branch and bound "
+                    "visited; none can be faster than {:.1f} us under the model ({} search, gap {:.2f} %)",
+                    ranking.evaluated, ranking.visited, ranking.lower_bound.value,
+                    ranking.exact ? "exact" : "heuristic", ranking.gap * 100));
     if (ranking.lock_step) plan.notes.push_back(place::lock_step_text(*ranking.lock_step));
     for (const auto& note : ranking.notes) plan.notes.push_back(note);
     std::set<std::vector<std::int32_t>> meshes;
