@@ -3,14 +3,16 @@
 //   place_study [--sample N] [--starts N] [--evaluations N] SLICE MESH FILE.hlo [SLICE MESH FILE.hlo ...]
 //   place_study v5e:2x4 1,4,2 step.hlo v5e:4x4 2,2,4 other.hlo
 //
-// 8 chips: every order (up to the symmetries of the slice that keep routes) by full event replay. More: N
-// random orders and local searches from N random starts by the fast bound, the best of which are replayed.
+// 8 chips: every order (up to the symmetries of the slice that keep routes) by full event replay. More: every
+// structured placement, N random orders and local searches from N random starts; what a certified floor does
+// not rule out is replayed.
 // Prints one line a program: what rank() found, what the referee found, the certified bound. Exit 1 when the
-// referee finds something faster.
+// referee finds something faster (above 8 chips: by more than 0.1 %).
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "aoizora/base/parallel.h"
 #include "aoizora/base/random.h"
 #include "aoizora/ir/program.h"
+#include "aoizora/place/families.h"
 #include "aoizora/place/local_search.h"
 #include "aoizora/place/search.h"
 #include "aoizora/topology/symmetry.h"
@@ -29,6 +32,11 @@ namespace {
 using simulate::Mode;
 using topology::Placement;
 
+/// What rank() calls no gain (search.cc, kLeastGain). Above 8 chips the fast score cannot see what devices
+/// that drift apart gain, and of the many placements within a hair of each other only some hundred are
+/// replayed.
+constexpr double kTie = 1e-3;
+
 struct Settings {
   std::size_t sample = 1'000'000;
   std::size_t starts = 100;
@@ -38,6 +46,8 @@ struct Settings {
 struct Found {
   double step = std::numeric_limits<double>::infinity();  // µs, event replay
   std::size_t tried = 0;
+  std::size_t replayed = 0;
+  std::size_t structured = 0;
 };
 
 /// Replays every order of a small slice; the first chip one of each orbit of the symmetries.
@@ -80,40 +90,69 @@ Found every_order(const simulate::Replayer& replayer, const network::Model& mode
   return best;
 }
 
-/// Random orders and climbs by the fast bound; the best of each task is replayed.
-Found sampled(const simulate::Replayer& replayer, const place::Problem& problem, const Settings& settings) {
-  const std::size_t tasks = settings.starts;
-  std::vector<Found> found(tasks);
-  parallel_for(tasks, 0, [&](std::size_t t) {
-    place::Evaluator evaluator(problem);
+/// More than 8 chips: every structured placement, random orders and climbs from random starts. A placement is
+/// replayed unless its certified floor (Evaluator::floor: no replay of it is faster) is at or above what
+/// rank() found: it cannot beat that then, so nothing is lost. Where climbs end is replayed in any case.
+class Sampler {
+ public:
+  Sampler(const simulate::Replayer& replayer, const place::Problem& problem, const place::LogicalMesh& mesh,
+          double to_beat, const Settings& settings)
+      : replayer_(replayer), problem_(problem), mesh_(mesh), to_beat_(to_beat), settings_(settings) {}
+
+  Found run() {
+    const auto structured = place::families(problem_.model().slice(), mesh_, kFamilies);
+    const std::size_t tasks = settings_.starts;
+    std::vector<Found> found(tasks);
+    parallel_for(tasks, 0, [&](std::size_t t) { found[t] = task(t, tasks, structured); });
+    Found best;
+    for (const Found& one : found) {
+      best.step = std::min(best.step, one.step);
+      best.tried += one.tried;
+      best.replayed += one.replayed;
+    }
+    best.structured = structured.size();
+    return best;
+  }
+
+ private:
+  static constexpr std::size_t kFamilies = 100'000;
+
+  void replay(const Placement& placement, Found& found) const {
+    found.step = std::min(found.step, replayer_.run(placement, Mode::kEvent).step.value);
+    ++found.replayed;
+  }
+
+  void look_at(place::Evaluator& evaluator, const Placement& placement, Found& found) const {
+    evaluator.assign(placement);
+    ++found.tried;
+    if (evaluator.floor() < to_beat_) replay(placement, found);
+  }
+
+  Found task(std::size_t t, std::size_t tasks, const std::vector<place::Candidate>& structured) const {
+    Found found;
+    place::Evaluator evaluator(problem_);
+    for (std::size_t i = t; i < structured.size(); i += tasks)
+      look_at(evaluator, structured[i].placement, found);
     Random random(0xabcdef + t);
-    Placement placement;
-    for (std::size_t c = 0; c < problem.positions(); ++c)
-      placement.emplace_back(static_cast<std::int32_t>(c));
-    Placement best;
-    double best_score = std::numeric_limits<double>::infinity();
-    for (std::size_t i = 0; i < settings.sample / tasks; ++i) {
+    Placement placement = topology::row_major(problem_.model().slice());
+    for (std::size_t i = 0; i < settings_.sample / tasks; ++i) {
       random.shuffle(placement);
-      evaluator.assign(placement);
-      if (const double score = evaluator.score(); score < best_score) {
-        best_score = score;
-        best = placement;
-      }
+      look_at(evaluator, placement, found);
     }
     const place::Climb climbed =
-        place::climb(evaluator, placement, {0x1234567 + t, settings.evaluations / 10, 0}, Cancel());
-    for (const Placement& one : {best, climbed.placement}) {
-      if (!one.empty()) found[t].step = std::min(found[t].step, replayer.run(one, Mode::kEvent).step.value);
-    }
-    found[t].tried = settings.sample / tasks + static_cast<std::size_t>(climbed.evaluations);
-  });
-  Found best;
-  for (const Found& one : found) {
-    best.step = std::min(best.step, one.step);
-    best.tried += one.tried;
+        place::climb(evaluator, placement, {0x1234567 + t, settings_.evaluations / 10, 0}, Cancel());
+    replay(climbed.placement, found);
+    for (const place::Optimum& one : climbed.optima) replay(one.placement, found);
+    found.tried += static_cast<std::size_t>(climbed.evaluations);
+    return found;
   }
-  return best;
-}
+
+  const simulate::Replayer& replayer_;
+  const place::Problem& problem_;
+  const place::LogicalMesh& mesh_;
+  double to_beat_;
+  const Settings& settings_;
+};
 
 place::LogicalMesh parse_mesh(std::string_view text) {
   place::LogicalMesh mesh;
@@ -134,24 +173,37 @@ bool study(const std::string& slice_name, const std::string& mesh_text, const st
   const topology::Slice slice = topology::Slice::parse(slice_name);
   const network::Profile profile = network::Profile::builtin(slice.kind());
   const simulate::Workload workload = simulate::lower(ir::read_program(read_text(path), path), profile);
+  const place::LogicalMesh mesh = parse_mesh(mesh_text);
   place::Options options;
   options.evaluations = settings.evaluations;
   options.assumptions = {network::Assumptions{}};
-  const place::Ranking ranking =
-      place::rank(workload, slice, profile, parse_mesh(mesh_text), options, Cancel());
+  const place::Ranking ranking = place::rank(workload, slice, profile, mesh, options, Cancel());
   const network::Model model(slice, profile);
   const simulate::Replayer replayer(workload, model);
   const place::Problem problem(workload, model);
   const bool all = slice.chips() <= 8;
-  const Found found = all ? every_order(replayer, model) : sampled(replayer, problem, settings);
   const double best = ranking.best.step.value;
-  const bool good = best <= found.step * (1 + 1e-9);
+  const Found found =
+      all ? every_order(replayer, model) : Sampler(replayer, problem, mesh, best, settings).run();
+  const bool equal = best <= found.step * (1 + 1e-9);
+  const bool good = equal || (!all && best <= found.step * (1 + kTie));
+  const std::string how =
+      all ? fmt::format("all {} orders replayed", found.tried)
+          : fmt::format("{} structured, {} random, {} climbs: {} looked at, {} replayed", found.structured,
+                        settings.sample, settings.starts, found.tried, found.replayed);
+  const std::string lock_step = ranking.lock_step
+                                    ? fmt::format(", in lock-step {:.2f} %{}", 100 * ranking.lock_step->gap,
+                                                  ranking.lock_step->exhaustive ? " exhaustive" : "")
+                                    : "";
   fmt::print(
-      "{:<10} {:<8} {:<46} worst/best {:6.3f}  rank {:>12.3f}  referee {:>12.3f} ({} {})  bound {:>12.3f}  "
-      "gap {:5.2f} %  {}\n",
+      "{:<10} {:<8} {:<38} worst/best {:6.3f}  rank {:>12.3f}  referee {:>12.3f} ({})  bound {:>12.3f}  "
+      "gap {:5.2f} %{}  {}\n",
       slice_name, mesh_text, path.substr(path.rfind('/') + 1), ranking.worst.step.value / best, best,
-      found.step, all ? "all orders:" : "sampled:", found.tried, ranking.lower_bound.value, 100 * ranking.gap,
-      good ? "ok" : "BEATEN");
+      found.step, how, ranking.lower_bound.value, 100 * ranking.gap, lock_step,
+      equal  ? "ok"
+      : good ? fmt::format("tie: {:.4f} % faster", 100 * (best / found.step - 1))
+             : "BEATEN");
+  std::fflush(stdout);
   return good;
 }
 

@@ -8,6 +8,8 @@
 #include "aoizora/enumerate/habit.h"
 #include "aoizora/pipeline_dump.h"
 #include "aoizora/pipeline_stages.h"
+#include "aoizora/place/describe.h"
+#include "aoizora/place/refusals.h"
 #include "aoizora/place/search.h"
 #include "aoizora/shard/cost.h"
 #include "aoizora/shard/prune.h"
@@ -59,7 +61,10 @@ class Pipeline {
         slice_(topology::Slice::parse(request.slice)),
         profile_(request.profile ? *request.profile : network::Profile::builtin(slice_.kind())),
         model_(slice_, profile_),
-        stages_(observer, cancel, request.dump_folder) {}
+        stages_(observer, cancel, request.dump_folder),
+        learned_(request.refusals_file,
+                 {{"toolchain", request.toolchain}, {"compiler_options", request.compiler_options}},
+                 [this](const std::string& text) { stages_.warn(text); }) {}
 
   plan::Plan run() {
     const auto description = stages_.run("describe", [&] { return describe(); });
@@ -275,13 +280,20 @@ class Pipeline {
       if (!tried.emplace(finalist.track, coordinates).second) continue;
       Track& track = tracks_[finalist.track];
       const std::string id = track.record.candidate.id();
+      const auto& mesh = track.record.candidate.mesh.shape;
+      if (const auto reason = learned_.find(slice_.name(), mesh, coordinates)) {
+        refusals_.push_back({id, coordinates, *reason});
+        continue;
+      }
       auto outcome = compiler_.compile(
           {request_.model, slice_.name(), track.record.candidate, coordinates, request_.compiler_options},
           cancel_);
       stages_.check();
       if (const auto* failure = std::get_if<compile::Failure>(&outcome)) {
-        refusals_.push_back(
-            {id, coordinates, fmt::format("{}: {}", compile::failure_name(failure->kind), failure->reason)});
+        const std::string reason =
+            fmt::format("{}: {}", compile::failure_name(failure->kind), failure->reason);
+        refusals_.push_back({id, coordinates, reason});
+        if (is_of_the_order(*failure)) learned_.add(slice_.name(), mesh, coordinates, reason);
         continue;
       }
       Winner winner{finalist, {}, std::get<compile::CompileResult>(std::move(outcome))};
@@ -296,6 +308,13 @@ class Pipeline {
       return winner;
     }
     return on_row_major();
+  }
+
+  /// A refusal, or the abort by which libtpu says the same; not what may go better next time.
+  static bool is_of_the_order(const compile::Failure& failure) {
+    return failure.kind == compile::Failure::Kind::kCompiler ||
+           (failure.kind == compile::Failure::Kind::kDied &&
+            failure.reason.find("signal 6") != std::string::npos);
   }
 
   /// The survivors were compiled for row-major order, so one of them can be had on it without another
@@ -501,10 +520,11 @@ class Pipeline {
 
   void add_notes(plan::Plan& plan, const place::Ranking& ranking, const simulate::Workload& workload) const {
     plan.notes.push_back(
-        fmt::format("{} placements of the winner's program were scored; none can be faster than {:.1f} us "
-                    "under the model ({} search, gap {:.1f} %)",
-                    ranking.evaluated, ranking.lower_bound.value, ranking.exact ? "exact" : "heuristic",
-                    ranking.gap * 100));
+        fmt::format("{} placements of the winner's program were scored, {} nodes of branch and bound "
+                    "visited; none can be faster than {:.1f} us under the model ({} search, gap {:.2f} %)",
+                    ranking.evaluated, ranking.visited, ranking.lower_bound.value,
+                    ranking.exact ? "exact" : "heuristic", ranking.gap * 100));
+    if (ranking.lock_step) plan.notes.push_back(place::lock_step_text(*ranking.lock_step));
     for (const auto& note : ranking.notes) plan.notes.push_back(note);
     std::set<std::vector<std::int32_t>> meshes;
     for (const std::size_t i : survivors_) meshes.insert(tracks_[i].record.candidate.mesh.shape);
@@ -537,6 +557,7 @@ class Pipeline {
   std::int64_t duplicates_ = 0;
   std::vector<std::size_t> survivors_;
   std::vector<plan::Refusal> refusals_;
+  place::Refusals learned_;
 };
 
 }  // namespace

@@ -40,6 +40,8 @@ struct PlanRequest {
   Json compiler_options = Json::object();
   Json toolchain = Json::object();  // versions that the plan rests on
   place::Options search;
+  /// Device orders that the compiler refused, from run to run (place/refusals.h); empty: not kept.
+  std::string refusals_file;
   /// When set, each stage writes what it decided here, numbered: `2-shard.json`.
   std::string dump_folder;
 };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 
@@ -66,6 +67,7 @@ TEST(Pipeline, PlansWanOnEightChips) {
   EXPECT_THAT(stages,
               ::testing::ElementsAre("describe", "enumerate", "shard", "compile", "place", "realise"));
   EXPECT_EQ(plan.device_coords.size(), 8U);
+  EXPECT_TRUE(plan.refusals.empty()) << "capture the cases again: " << plan.refusals.front().reason;
   EXPECT_GT(plan.predicted.step.value, 0);
   EXPECT_GE(plan.predicted.step, plan.lower_bound);
   EXPECT_LE(plan.predicted.compute, plan.predicted.step);
@@ -141,6 +143,7 @@ class Failing final : public Captured {
     const auto slice = topology::Slice::parse(job.slice);
     const bool row_major =
         topology::placement_from_coordinates(slice, job.device_coords) == topology::row_major(slice);
+    if (!row_major) ++orders_asked;
     if (!row_major && refuse_orders_of.contains(job.candidate.id())) {
       return compile::Failure{compile::Failure::Kind::kCompiler, "limited ICI routing"};
     }
@@ -151,6 +154,7 @@ class Failing final : public Captured {
   }
   std::set<std::string> refuse_orders_of;
   std::set<std::string> die_on;
+  std::atomic<int> orders_asked{0};
 };
 
 TEST(Pipeline, AWorkerThatDiesCostsOnlyItsCandidate) {
@@ -198,6 +202,24 @@ TEST(Pipeline, RefusedDeviceOrdersAreRecordedAndRowMajorIsTheLastResort) {
   for (const auto& refusal : plan.refusals) EXPECT_EQ(refusal.reason, "compiler: limited ICI routing");
   const auto slice = topology::Slice::parse("v5e:2x4");
   EXPECT_EQ(topology::placement_from_coordinates(slice, plan.device_coords), topology::row_major(slice));
+}
+
+TEST(Pipeline, RefusedDeviceOrdersAreNotTriedAgainInTheNextRun) {
+  const std::filesystem::path file =
+      std::filesystem::path(::testing::TempDir()) / "pipeline-refusals" / "refusals.json";
+  std::filesystem::remove_all(file.parent_path());
+  PlanRequest keeping = request();
+  keeping.refusals_file = file.string();
+  Failing failing;
+  Captured compiler;
+  const plan::Plan all = make_plan(request(), compiler, {}, Cancel());
+  for (const auto& record : all.candidates) failing.refuse_orders_of.insert(record.candidate.id());
+  const plan::Plan first = make_plan(keeping, failing, {}, Cancel());
+  EXPECT_EQ(failing.orders_asked, 6);
+  const plan::Plan second = make_plan(keeping, failing, {}, Cancel());
+  EXPECT_EQ(failing.orders_asked, 6);
+  EXPECT_EQ(comparable(first), comparable(second));
+  std::filesystem::remove_all(file.parent_path());
 }
 
 TEST(Pipeline, NoCompilerSaysWhatToInstall) {

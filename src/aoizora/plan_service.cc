@@ -67,6 +67,8 @@ PlanRequest request_from(const JsonView& json) {
   if (const auto profile = json.find("profile"); profile && !profile->is_null()) {
     request.profile = network::Profile::parse(profile->at("text").string(), profile->at("file").string());
   }
+  if (const auto cache = json.find("cache_folder"); cache && !cache->is_null())
+    request.refusals_file = (fs::path(cache->string()) / "refusals.json").string();
   if (const auto dump = json.find("dump_folder"); dump && !dump->is_null()) {
     request.dump_folder = dump->string();
     std::error_code failed;

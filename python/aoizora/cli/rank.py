@@ -16,8 +16,18 @@ from aoizora.cli._request import read_file
 EXAMPLES = """examples:
   aoizora rank step.hlo --slice v5e:4x4 --mesh context=4,tensor=4
   aoizora rank step.hlo --slice v5e:4x4 --mesh context=4,tensor=4 --budget 10s --top 5
+  aoizora rank step.hlo --slice v5e:4x4 --mesh context=4,tensor=4 --explain default best
   aoizora rank step.hlo --slice v6e:2x4 --json | jq '.best.coords'"""
 
+PLACEMENTS = (
+    "best",
+    "chosen",
+    "worst",
+    "default",
+    "create_device_mesh",
+    "row_major",
+    "default_split",
+)
 UNITS = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 
 
@@ -88,6 +98,13 @@ def add_parser(commands: Any) -> None:
     output.add_argument(
         "--top", type=positive, default=5, metavar="N", help="how many to list; default 5"
     )
+    output.add_argument(
+        "--explain",
+        nargs=2,
+        choices=PLACEMENTS,
+        metavar=("A", "B"),
+        help=f"the program on two placements, collective by collective: {', '.join(PLACEMENTS)}",
+    )
     output.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 
@@ -104,6 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
         "budget_s": arguments.budget,
         "replayed": arguments.replayed,
         "top": arguments.top,
+        "explain": arguments.explain,
         "workers": arguments.jobs or 0,
         "assume": arguments.assume,
     }

@@ -125,6 +125,11 @@ ordered_json ranking_json(const Ranking& ranking, const Slice& slice, const Logi
   json["ties"] = ranking.ties.size();
   json["evaluated"] = ranking.evaluated;
   json["visited"] = ranking.visited;
+  if (ranking.lock_step) {
+    json["lock_step"] = {{"exhaustive", ranking.lock_step->exhaustive},
+                         {"gap", ranking.lock_step->gap},
+                         {"visited", ranking.lock_step->visited}};
+  }
   json["replayed"] = ranking.replayed;
   json["by_assumption"] = ordered_json::array();
   for (const ByAssumption& under : ranking.by_assumption) {
@@ -133,6 +138,7 @@ ordered_json ranking_json(const Ranking& ranking, const Slice& slice, const Logi
     one["best"] = scored_json(under.best, slice);
     one["chosen_step_us"] = under.chosen.value;
     one["regret"] = under.regret;
+    one["default_step_us"] = under.usual.value;
     json["by_assumption"].push_back(one);
   }
   json["bound_reasons"] = ranking.bound_reasons;
@@ -142,6 +148,17 @@ ordered_json ranking_json(const Ranking& ranking, const Slice& slice, const Logi
   }
   json["notes"] = ranking.notes;
   return json;
+}
+
+std::string lock_step_text(const Ranking::LockStepCheck& check) {
+  if (check.exhaustive) {
+    return fmt::format(
+        "if devices do not drift apart, no placement is faster by 0.01 %: all were scored or "
+        "ruled out, symmetric ones once ({} nodes)",
+        check.visited);
+  }
+  return fmt::format("if devices do not drift apart, the gap is {:.2f} % (not exhaustive: {} nodes)",
+                     100 * check.gap, check.visited);
 }
 
 std::string ranking_text(const Ranking& ranking, const Slice& slice, const LogicalMesh& mesh,
@@ -156,6 +173,7 @@ std::string ranking_text(const Ranking& ranking, const Slice& slice, const Logic
       row({"worst seen", ranking.worst.placement, ranking.worst.step, "", ranking.worst.exposed, {}}, best);
   text += fmt::format("  {:<20} {:>12}  gap {:.2f} %{}\n\n", "lower bound", milliseconds(ranking.lower_bound),
                       100 * ranking.gap, ranking.exact ? ", nothing is faster" : "");
+  if (ranking.lock_step) text += "  " + lock_step_text(*ranking.lock_step) + "\n\n";
   text += fmt::format("chosen: {}\nbest:   {}\n", ranking.chosen.name, ranking.best.name);
   if (top > 1) {
     text += "\nbest, distinct:\n";

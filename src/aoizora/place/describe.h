@@ -16,6 +16,9 @@ nlohmann::ordered_json ranking_json(const Ranking& ranking, const topology::Slic
 std::string ranking_text(const Ranking& ranking, const topology::Slice& slice, const LogicalMesh& mesh,
                          std::size_t top);
 
+/// What the check in lock-step says, in a sentence.
+std::string lock_step_text(const Ranking::LockStepCheck& check);
+
 /// The slice, once for each logical axis above size 1: on each chip the group it is in along that axis (a
 /// letter) and its place there; neighbours that follow each other are joined. x runs to the right, y down,
 /// z, core and slice one picture after another.

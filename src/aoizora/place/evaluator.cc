@@ -31,6 +31,7 @@ Evaluator::Evaluator(const Problem& problem)
       transfer_(problem.transfers().size()),
       at_most_(problem.windows().size()),
       alone_(problem.transfers().size()),
+      slowest_(problem.transfers().size()),
       links_(problem.transfers().size()),
       window_(problem.windows().size()),
       walk_(problem),
@@ -194,6 +195,7 @@ double Evaluator::floor() {
 double Evaluator::component_floor(std::size_t component) {
   const std::size_t links = sum_.size();
   std::vector<double> latency(states_.size(), 0), unit(states_.size(), 0), all(states_.size(), 0);
+  std::vector<double> slowest(states_.size(), 0);
   std::vector<double> total(states_.size() * links, 0.0);
   for (std::size_t s = 0; s < states_.size(); ++s) {
     // Latency and bytes may be least on different groups; each group has at least both.
@@ -201,10 +203,13 @@ double Evaluator::component_floor(std::size_t component) {
     double least_alone = least_latency;
     double* const load = total.data() + s * links;
     for (std::size_t g = 0; g < states_[s].entry.size(); ++g) {
-      if (problem_->component_of_group(s, g) != component) continue;
+      const bool here = problem_->component_of_group(s, g) == component;
+      if (!here && !problem_->spans(s)) continue;
       const GroupCost& cost = costs_[s].cost(states_[s].entry[g]);
       least_latency = std::min(least_latency, cost.latency);
       least_alone = std::min(least_alone, cost.alone);
+      slowest[s] = std::max(slowest[s], cost.alone * costs_[s].micros_per_unit());
+      if (!here) continue;  // it may have no member in this component, so its bytes may be late
       for (const GroupPhase& phase : costs_[s].phases(cost)) {
         for (const LinkLoad& on : costs_[s].loads(phase)) load[on.link] += on.load;
       }
@@ -218,6 +223,7 @@ double Evaluator::component_floor(std::size_t component) {
     const Transfer& transfer = problem_->transfers()[t];
     const auto s = static_cast<std::size_t>(transfer.structure);
     alone_[t] = latency[s] + transfer.bytes * unit[s];
+    slowest_[t] = latency[s] + transfer.bytes * slowest[s];
     links_[t] = transfer.bytes * all[s];
   }
   std::vector<double> window_micros(window_loads_.size());
@@ -229,7 +235,7 @@ double Evaluator::component_floor(std::size_t component) {
     window_micros[w] = largest(sum_);
   }
   for (std::size_t w = 0; w < window_.size(); ++w) window_[w] = window_micros[window_load_of_[w]];
-  return floor_walk_.run(alone_, links_, window_);
+  return floor_walk_.run(alone_, slowest_, links_, window_);
 }
 
 double Evaluator::volume() const {

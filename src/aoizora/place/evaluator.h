@@ -68,7 +68,7 @@ class Evaluator {
   std::vector<WindowLoad> window_loads_;  // distinct ones
   std::vector<std::size_t> window_load_of_;
   std::vector<double> transfer_, at_most_, sum_;
-  std::vector<double> alone_, links_, window_;
+  std::vector<double> alone_, slowest_, links_, window_;
   std::vector<std::int32_t> scratch_;
   LockStepWalk walk_;
   FloorWalk floor_walk_;

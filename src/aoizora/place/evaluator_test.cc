@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "aoizora/place/automorphisms.h"
+#include "aoizora/place/families.h"
 #include "aoizora/place/lower_bound.h"
 #include "aoizora/place/synthetic_testing.h"
 #include "aoizora/topology/symmetry.h"
@@ -194,6 +195,25 @@ TEST(LowerBound, SetsOfFourThatExchange) {
         }
   EXPECT_NEAR(bound.alone()[0], best, 0.02 * best);  // latency and bytes may be least on different sets
   EXPECT_LE(bound.alone()[0], best * (1 + 1e-9));
+}
+
+TEST(LowerBound, AGroupOf16RunsAsARingOrOverABlock) {
+  // 16 groups of 16 on a torus of 16x16, no hint: a ring's links carry 15/32 of the array each way; so do
+  // those of a 4x4 block on lines, 3*5/32. Around both dimensions (every fourth chip of each) a group's own
+  // links carry half of that, but all groups together 16 * 2 * 4 * 16 * 15/32 over 1024 links: 15/16.
+  const LogicalMesh mesh = mesh_of({16, 16});
+  Builder builder(256);
+  builder.sync(over_axis(Kind::kAllGather, mesh, 1, 8'000'000, std::nullopt));
+  builder.sync(over_axis(Kind::kAllGather, mesh, 0, 1'000));  // so that no group drifts away from the others
+  const World world("v5e:16x16", builder.workload());
+  const LowerBound bound(world.problem);
+  EXPECT_EQ(bound.structures()[0].why, "block");
+  EXPECT_NEAR(bound.links()[0], 15.0 / 32 * 8e6 / 42750, 1e-6);
+  Evaluator evaluator(world.problem);
+  for (const Candidate& candidate : families(world.slice, mesh, 150)) {
+    evaluator.assign(candidate.placement);
+    EXPECT_LE(bound.step(), evaluator.floor() * (1 + 1e-9)) << candidate.name;
+  }
 }
 
 TEST(LowerBound, NeverAboveTheFloorNorThatAboveTheScore) {

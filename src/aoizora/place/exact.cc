@@ -2,109 +2,21 @@
 
 #include <algorithm>
 #include <limits>
+#include <queue>
 #include <set>
 
 #include "aoizora/place/automorphisms.h"
+#include "aoizora/place/partial.h"
 
 namespace aoizora::place {
 namespace {
 
-/// Link loads of the groups placed so far.
-class Partial {
- public:
-  Partial(const Problem& problem, const LowerBound& bound)
-      : problem_(problem), bound_(bound), walk_(problem), links_(bound.links()), windows_(bound.windows()) {
-    const std::size_t links = problem.model().capacities().size();
-    for (const Structure& structure : problem.structures()) {
-      costs_.emplace_back(problem.model(), structure);
-      for (std::size_t c = 0; c < problem.components(); ++c) loads_.emplace_back(links, 0);
-      missing_.emplace_back();
-      for (const auto& group : structure.groups) missing_.back().push_back(group.size());
-    }
-  }
-
-  void place(std::size_t position, const std::vector<std::int32_t>& chips) { change(position, chips, true); }
-  void take_back(std::size_t position, const std::vector<std::int32_t>& chips) {
-    change(position, chips, false);
-  }
-
-  /// Certified for every completion of the partial placement, µs: the largest of its components' floors.
-  double floor() {
-    double floor = 0;
-    for (std::size_t c = 0; c < problem_.components(); ++c) {
-      if (c == 0 || started_[c] > 0) floor = std::max(floor, component_floor(c));
-    }
-    return floor;
-  }
-
- private:
-  void change(std::size_t position, const std::vector<std::int32_t>& chips, bool add) {
-    for (std::size_t s = 0; s < costs_.size(); ++s) {
-      const Structure& structure = problem_.structures()[s];
-      for (const std::int32_t g : structure.groups_of[position]) {
-        std::size_t& missing = missing_[s][static_cast<std::size_t>(g)];
-        if (!add) ++missing;
-        if (missing == 1) {
-          scratch_.clear();
-          for (const std::int32_t p : structure.groups[static_cast<std::size_t>(g)]) {
-            scratch_.push_back(chips[static_cast<std::size_t>(p)]);
-          }
-          const GroupCost cost = costs_[s].cost(costs_[s].find(scratch_));
-          const std::size_t component = problem_.component_of_group(s, static_cast<std::size_t>(g));
-          for (const GroupPhase& phase : costs_[s].phases(cost)) {
-            for (const LinkLoad& on : costs_[s].loads(phase)) {
-              load(s, component)[static_cast<std::size_t>(on.link)] += add ? on.load : -on.load;
-            }
-          }
-          started_[component] += add ? 1 : -1;
-        }
-        if (add) --missing;
-      }
-    }
-  }
-
-  std::vector<double>& load(std::size_t structure, std::size_t component) {
-    return loads_[structure * problem_.components() + component];
-  }
-
-  double component_floor(std::size_t component) {
-    for (std::size_t s = 0; s < costs_.size(); ++s) {
-      const std::vector<double>& loads = load(s, component);
-      busiest_[s] = *std::max_element(loads.begin(), loads.end()) * costs_[s].micros_per_unit();
-    }
-    for (std::size_t t = 0; t < links_.size(); ++t) {
-      const Transfer& transfer = problem_.transfers()[t];
-      links_[t] = std::max(bound_.links()[t],
-                           transfer.bytes * busiest_[static_cast<std::size_t>(transfer.structure)]);
-    }
-    for (std::size_t w = 0; w < windows_.size(); ++w) {
-      windows_[w] = std::max(bound_.windows()[w], window_load(w, component));
-    }
-    return walk_.run(bound_.alone(), links_, windows_);
-  }
-
-  double window_load(std::size_t window, std::size_t component) {
-    sum_.assign(problem_.model().capacities().size(), 0.0);
-    for (const std::int32_t t : problem_.windows()[window].transfers) {
-      const Transfer& transfer = problem_.transfers()[static_cast<std::size_t>(t)];
-      const auto s = static_cast<std::size_t>(transfer.structure);
-      const double weight = transfer.bytes * costs_[s].micros_per_unit();
-      const std::vector<double>& loads = load(s, component);
-      for (std::size_t l = 0; l < sum_.size(); ++l) sum_[l] += weight * loads[l];
-    }
-    return *std::max_element(sum_.begin(), sum_.end());
-  }
-
-  const Problem& problem_;
-  const LowerBound& bound_;
-  FloorWalk walk_;
-  std::vector<GroupCosts> costs_;
-  std::vector<std::vector<double>> loads_;         // per structure and component, then link; all phases
-  std::vector<std::vector<std::size_t>> missing_;  // per structure and group: members not placed yet
-  std::vector<double> links_, windows_, sum_;
-  std::vector<int> started_ = std::vector<int>(problem_.components(), 0);  // groups placed
-  std::vector<double> busiest_ = std::vector<double>(problem_.structures().size());
-  std::vector<std::int32_t> scratch_;
+/// A partial placement that is still open: its parent's, and one position more.
+struct Node {
+  double floor = 0;
+  std::int32_t parent = -1;
+  std::int32_t chip = -1;
+  std::int32_t depth = 0;  // positions placed
 };
 
 class Search {
@@ -114,24 +26,30 @@ class Search {
       : mesh_(mesh),
         options_(options),
         cancel_(cancel),
-        partial_(problem, bound),
+        partial_(problem, bound, options.lock_step ? Partial::Of::kLockStep : Partial::Of::kReplay),
         evaluator_(problem),
-        chips_(problem.positions(), -1),
-        free_(problem.positions(), true),
-        root_(bound.step()),
+        positions_(problem.positions()),
         exchangeable_(exchangeable_axes(problem, mesh)) {
     for (std::size_t a = 0; a < mesh.shape.size(); ++a) {
       if (mesh.shape[a] > 1 && exchangeable_[a]) exchanges_ = true;
     }
     symmetries_ = symmetry_maps(problem.model());
+    stabilisers_.resize(positions_ + 1);
+    for (std::size_t i = 0; i < symmetries_.size(); ++i) stabilisers_[0].push_back(i);
+    nodes_.push_back({bound.step(), -1, -1, 0});
+    open_.push(0);
     result_.lower_bound = std::numeric_limits<double>::infinity();
     result_.complete = true;
   }
 
   ExactResult run() {
-    std::vector<std::size_t> all(symmetries_.size());
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
-    descend(0, all, root_);
+    while (!open_.empty() && result_.complete) {
+      const std::size_t node = open_.top();
+      open_.pop();
+      go_to(node);
+      expand(node);
+    }
+    if (!open_.empty()) leave(nodes_[open_.top()].floor);
     std::stable_sort(result_.survivors.begin(), result_.survivors.end(),
                      [](const Survivor& a, const Survivor& b) { return a.score < b.score; });
     return std::move(result_);
@@ -141,44 +59,62 @@ class Search {
   /// What is cut off or left open is no faster than `floor`.
   void leave(double floor) { result_.lower_bound = std::min(result_.lower_bound, floor); }
 
-  void descend(std::size_t position, const std::vector<std::size_t>& stabiliser, double floor) {
-    if (position == chips_.size()) return leaf(floor);
-    for (std::size_t c = 0; c < free_.size(); ++c) {
-      const auto chip = static_cast<std::int32_t>(c);
-      if (!free_[c] || !first_of_its_kind(position, chip, stabiliser)) continue;
+  std::size_t depth() const { return path_.size(); }
+
+  /// Takes back and places until the partial placement is that of `node`.
+  void go_to(std::size_t node) {
+    std::vector<std::size_t> way;
+    for (std::size_t at = node; nodes_[at].parent >= 0; at = static_cast<std::size_t>(nodes_[at].parent)) {
+      way.push_back(at);
+    }
+    std::reverse(way.begin(), way.end());
+    std::size_t same = 0;
+    while (same < way.size() && same < path_.size() && way[same] == path_[same]) ++same;
+    while (path_.size() > same) {
+      path_.pop_back();
+      partial_.take_back(path_.size());
+    }
+    for (; same < way.size(); ++same) {
+      const std::int32_t chip = nodes_[way[same]].chip;
+      partial_.place(same, chip);
+      path_.push_back(way[same]);
+      auto& kept = stabilisers_[path_.size()];
+      kept.clear();
+      for (const std::size_t s : stabilisers_[same]) {
+        if (symmetries_[s][static_cast<std::size_t>(chip)].value == chip) kept.push_back(s);
+      }
+    }
+  }
+
+  void expand(std::size_t node) {
+    const std::size_t position = depth();
+    const double floor = nodes_[node].floor;
+    for (std::int32_t chip = 0; chip < static_cast<std::int32_t>(positions_); ++chip) {
+      if (partial_.taken(chip) || !first_of_its_kind(position, chip)) continue;
       if (!result_.complete) return leave(floor);  // out of budget: the rest of this node stays open
-      free_[c] = false;
-      chips_[position] = chip;
-      partial_.place(position, chips_);
+      partial_.place(position, chip);
       const double below = std::max(floor, partial_.floor());
       if (++result_.visited >= options_.nodes || cancel_.requested()) result_.complete = false;
       if (below >= options_.cutoff) {
         leave(below);
+      } else if (position + 1 == positions_) {
+        leaf(below);
       } else {
-        descend(position + 1, remaining(chip, stabiliser), below);
+        nodes_.push_back(
+            {below, static_cast<std::int32_t>(node), chip, static_cast<std::int32_t>(position) + 1});
+        open_.push(nodes_.size() - 1);
       }
-      partial_.take_back(position, chips_);
-      chips_[position] = -1;
-      free_[c] = true;
+      partial_.take_back(position);
     }
-  }
-
-  /// Symmetries of the slice that fix every chip chosen so far and this one.
-  std::vector<std::size_t> remaining(std::int32_t chip, const std::vector<std::size_t>& stabiliser) const {
-    std::vector<std::size_t> kept;
-    for (const std::size_t s : stabiliser) {
-      if (symmetries_[s][static_cast<std::size_t>(chip)].value == chip) kept.push_back(s);
-    }
-    return kept;
   }
 
   /// Where exchanges exist, they alone are used: a placement's slabs can be sorted so that the lowest chip of
   /// the block of all exchangeable axes is at its origin and chips rise along each of these axes from there
   /// (the two kinds of symmetry cannot simply be combined). Otherwise the chip must be the lowest of its
   /// orbit under the symmetries left.
-  bool first_of_its_kind(std::size_t position, std::int32_t chip,
-                         const std::vector<std::size_t>& stabiliser) const {
+  bool first_of_its_kind(std::size_t position, std::int32_t chip) const {
     if (!exchanges_) {
+      const auto& stabiliser = stabilisers_[position];
       return std::all_of(stabiliser.begin(), stabiliser.end(), [&](std::size_t s) {
         return symmetries_[s][static_cast<std::size_t>(chip)].value >= chip;
       });
@@ -198,26 +134,27 @@ class Search {
       stride *= size;
     }
     if (!others_zero || moved == 0) return true;
-    if (moved == 1) return chip > chips_[previous];  // on a line from the origin: rising
-    return chip > chips_[0];                         // inside the block: above its origin
+    if (moved == 1) return chip > partial_.chips()[previous];  // on a line from the origin: rising
+    return chip > partial_.chips()[0];                         // inside the block: above its origin
   }
 
   void leaf(double floor) {
-    evaluator_.assign(placement());
-    floor = std::max(floor, evaluator_.floor());
+    const topology::Placement placement = this->placement();
+    evaluator_.assign(placement);
+    floor = std::max(floor, options_.lock_step ? evaluator_.score() : evaluator_.floor());
     leave(floor);
     if (floor >= options_.cutoff) return;
-    if (!seen_.insert(least_signature(evaluator_, placement(), symmetries_)).second) return;
+    if (!seen_.insert(least_signature(evaluator_, placement, symmetries_)).second) return;
     if (result_.survivors.size() >= options_.survivors) {
       result_.complete = false;
       return;
     }
-    result_.survivors.push_back({placement(), floor, evaluator_.score()});
+    result_.survivors.push_back({placement, floor, evaluator_.score()});
   }
 
   topology::Placement placement() const {
     topology::Placement placement;
-    for (const std::int32_t chip : chips_) placement.emplace_back(chip);
+    for (const std::int32_t chip : partial_.chips()) placement.emplace_back(chip);
     return placement;
   }
 
@@ -226,12 +163,27 @@ class Search {
   const Cancel& cancel_;
   Partial partial_;
   Evaluator evaluator_;
-  std::vector<std::int32_t> chips_;
-  std::vector<bool> free_;
-  double root_;  // µs: the bound before anything is placed
+  std::size_t positions_;
   std::vector<bool> exchangeable_;
   bool exchanges_ = false;
   std::vector<std::vector<Chip>> symmetries_;
+  std::vector<std::vector<std::size_t>> stabilisers_;  // per depth: what fixes every chip chosen so far
+  std::vector<Node> nodes_;
+  std::vector<std::size_t> path_;  // nodes from the root's child to where the partial placement is
+
+  /// Least floor first, so that what is open bounds as well as it can when the budget ends; then the deepest,
+  /// then the first made.
+  struct Later {
+    const std::vector<Node>* nodes;
+    bool operator()(std::size_t a, std::size_t b) const {
+      const Node& first = (*nodes)[a];
+      const Node& second = (*nodes)[b];
+      if (first.floor != second.floor) return first.floor > second.floor;
+      if (first.depth != second.depth) return first.depth < second.depth;
+      return a > b;
+    }
+  };
+  std::priority_queue<std::size_t, std::vector<std::size_t>, Later> open_{Later{&nodes_}};
   std::set<std::uint64_t> seen_;
   ExactResult result_;
 };

@@ -30,10 +30,12 @@ struct ExactOptions {
   double cutoff = 0;               // µs: an event replay that is known; only faster ones are of interest
   std::int64_t nodes = 1'000'000;  // budget
   std::size_t survivors = 20'000;  // room; beyond, the result is not complete
+  /// Floors, cutoff and bound are those of the lock-step score instead of every replay.
+  bool lock_step = false;
 };
 
-/// Depth-first branch and bound over all bijections: positions in order, each on a free chip; a node's bound
-/// is FloorWalk on the link loads of the groups placed so far and on LowerBound for the rest. Symmetric
+/// Best-first branch and bound over all bijections: positions in order, each on a free chip; a node's bound
+/// is Partial::floor. Stopped early, the least floor that is open still bounds everything. Symmetric
 /// placements are cut: those a symmetry of the slice maps onto each other, or those that an exchange of
 /// slabs of an exchangeable axis does. Deterministic; single-threaded.
 ExactResult branch_and_bound(const Problem& problem, const LogicalMesh& mesh, const LowerBound& bound,

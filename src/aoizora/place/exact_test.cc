@@ -75,6 +75,12 @@ TEST(BranchAndBound, EqualsAllOrdersOf8) {
     // symmetries.
     EXPECT_LE(all.survivors.size(), brute.signatures.size());
     EXPECT_GE(all.survivors.size() * 8, brute.signatures.size());
+    // In lock-step the score is the floor, and the bound the best score.
+    options.lock_step = true;
+    const ExactResult lock_step = branch_and_bound(world.problem, mesh, world.bound, options, Cancel());
+    ASSERT_TRUE(lock_step.complete);
+    EXPECT_NEAR(lock_step.lower_bound, brute.score, 1e-11 * brute.score);
+    options.lock_step = false;
     // With a cutoff only what is below it is left, and the bound still holds.
     options.cutoff = brute.floor + 0.3 * (brute.score - brute.floor);
     const ExactResult some = branch_and_bound(world.problem, mesh, world.bound, options, Cancel());

@@ -30,10 +30,15 @@ bool says(const network::AlgorithmHint& hint, const char* what) {
   return hint.strategy.find(what) != std::string::npos;
 }
 
-/// Whether the model may run a group over several dimensions at once (network/algorithm.cc, wants_nd).
-bool may_use_dimensions(const network::AlgorithmHint& hint) {
+/// Whether the model may run a group of n over several dimensions at once (network/algorithm.cc, wants_nd):
+/// without a hint only where it is a block of at least 3 along each of them.
+bool may_use_dimensions(const network::AlgorithmHint& hint, std::size_t n) {
   if (!hint.strategy.empty()) return says(hint, "ND") || says(hint, "2D");
-  return !hint.has_reordering_map.has_value();
+  if (hint.has_reordering_map.has_value()) return false;
+  for (std::size_t a = 3; a * 3 <= n; ++a) {
+    if (n % a == 0) return true;
+  }
+  return false;
 }
 
 /// Bytes that each member sends in all, per byte of the collective.
@@ -101,7 +106,7 @@ LowerBound::LowerBound(const Problem& problem) : problem_(&problem) {
     windows_.push_back(std::max({weakest, spread, largest}));
   }
   // Rounding never lifts it above a replay.
-  step_ = FloorWalk(problem).run(alone_, links_, windows_) * (1 - 1e-12);
+  step_ = FloorWalk(problem).run(alone_, alone_, links_, windows_) * (1 - 1e-12);
 }
 
 StructureFloor LowerBound::floor_of(const Structure& structure) const {
@@ -187,11 +192,15 @@ StructureFloor LowerBound::group_floor(const Structure& structure, std::size_t n
     const double passes = prototype.kind == Kind::kAllReduce ? 2 : 1;
     double steps = size - 1;
     if (says(prototype.hint, "StrategyRing")) steps = std::floor(size / 2);
-    if (may_use_dimensions(prototype.hint)) {
+    if (may_use_dimensions(prototype.hint, n)) {
       // Over d dimensions n = n1*..*nd takes (n1-1)+..+(nd-1) steps, least when they are equal.
       const double d =
           static_cast<double>(std::max<std::size_t>(1, problem_->model().slice().dims().size() + 2));
       steps = std::min(steps, d * (std::pow(size, 1 / d) - 1));
+      if (const double block = ring_or_block(structure, n); block > floor.links) {
+        floor.links = block;
+        floor.why = "block";
+      }
     } else if (!splits_) {
       const bool one_way = says(prototype.hint, "UniDirection") && prototype.hint.colors == 1;
       const double per_edge = (size - 1) / size / (one_way || n == 2 ? 1 : 2);
@@ -206,6 +215,56 @@ StructureFloor LowerBound::group_floor(const Structure& structure, std::size_t n
   floor.links = std::max(floor.links, floor.alone);
   if (!structure.permute && choose(problem_->positions(), n) <= kMostSets) try_all_sets(structure, n, floor);
   return floor;
+}
+
+double LowerBound::ring_or_block(const Structure& structure, std::size_t n) const {
+  const topology::Slice& slice = problem_->model().slice();
+  const bool plain = slice.dims().size() == 2 && slice.cores() == 1 && slice.slices() == 1 && !splits_;
+  const network::AlgorithmHint& hint = structure.prototype.hint;
+  if (!plain || !hint.strategy.empty() || hint.colors == 1) return 0;
+  // Of a ring every link that it uses carries half an edge's share (it sends both ways), and an edge is a hop
+  // at least. Over a block of a x b chips, an edge along the lines of a has (a-1)(1+b) half shards in all
+  // phases. Such a line either goes around its dimension, all of whose links then carry half of that; or it
+  // goes back, and 2(a-1) links carry all of it.
+  struct Way {
+    double busiest;  // share on the group's busiest link
+    double volume;   // shares times hops, both directions
+  };
+  const auto size = static_cast<double>(n);
+  std::vector<Way> ways = {{(size - 1) / size / 2, size - 1}};
+  for (std::size_t a = 3; a * 3 <= n; ++a) {
+    if (n % a != 0) continue;
+    const double extent[2] = {static_cast<double>(a), static_cast<double>(n / a)};
+    if (extent[0] > slice.dims()[0] || extent[1] > slice.dims()[1]) continue;
+    for (int around = 0; around < 4; ++around) {
+      Way way{0, 0};
+      bool exists = true;
+      for (int d = 0; d < 2; ++d) {
+        const double along = extent[d], across = extent[1 - d];
+        const double share = (along - 1) * (1 + across) / (2 * size);
+        const bool turns = (around >> d & 1) != 0;
+        exists &= !turns || slice.wraps(d);
+        way.busiest = std::max(way.busiest, turns ? share / 2 : share);
+        way.volume +=
+            across * share *
+            (turns ? static_cast<double>(slice.dims()[static_cast<std::size_t>(d)]) : 2 * (along - 1));
+      }
+      if (exists) ways.push_back(way);
+    }
+  }
+  // The busiest link of all is no less busy than each group's, nor than the mean over all links. So the
+  // groups whose own is at most some level choose the least volume among the ways of that level.
+  std::sort(ways.begin(), ways.end(), [](const Way& x, const Way& y) { return x.busiest < y.busiest; });
+  const bool alike = std::all_of(structure.groups.begin(), structure.groups.end(),
+                                 [&](const auto& group) { return group.size() == n; });
+  const double groups = alike ? static_cast<double>(structure.groups.size()) * smallest_part() : 0;
+  double bound = std::numeric_limits<double>::infinity();
+  double volume = bound;
+  for (const Way& way : ways) {
+    volume = std::min(volume, way.volume);
+    bound = std::min(bound, std::max(way.busiest / fastest_link_, groups * volume / total_capacity_));
+  }
+  return (structure.prototype.kind == Kind::kAllReduce ? 2 : 1) * bound;
 }
 
 void LowerBound::try_all_sets(const Structure& structure, std::size_t n, StructureFloor& floor) const {

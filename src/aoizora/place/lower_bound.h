@@ -22,6 +22,9 @@ struct StructureFloor {
 /// The arguments (docs/placement.md has each with its proof):
 ///   ring     every edge of a ring crosses at least one link, so a link carries at least one edge's share;
 ///   send     a chip's shares leave over its own links;
+///   block    a group that runs over two dimensions at once either sends over long lines or goes back over
+///   short
+///            ones;
 ///   spread   a chip's k nearest chips are at least so far, so all groups need so many link-bytes;
 ///   set      where a group is a set and the slice has few sets of its size, the best set (all are tried).
 class LowerBound {
@@ -39,6 +42,9 @@ class LowerBound {
  private:
   StructureFloor floor_of(const Structure& structure) const;
   StructureFloor group_floor(const Structure& structure, std::size_t n) const;
+  /// What the links need for a structure whose groups run as rings or over two dimensions at once, whichever
+  /// the model takes; 0 where that is not known.
+  double ring_or_block(const Structure& structure, std::size_t n) const;
   double smallest_part() const;  // of the partitions: the smallest component
   void try_all_sets(const Structure& structure, std::size_t n, StructureFloor& floor) const;
 

@@ -1,6 +1,7 @@
 #include "aoizora/place/pool.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "aoizora/base/parallel.h"
 #include "aoizora/base/random.h"
@@ -15,6 +16,9 @@ constexpr std::size_t kTasks = 16;
 constexpr std::size_t kRandom = 64;
 /// Evaluations of one climb at most, on 16 chips; fewer where each costs more.
 constexpr std::int64_t kLongestClimb = 200'000;
+/// A quarter of the budget is always spent; then rounds that find nothing better end the search.
+constexpr int kStaleRounds = 2;
+constexpr std::int64_t kRounds = 4;  // in a budget, at least
 /// Scored before a cancel is heeded: there must be an answer.
 constexpr std::size_t kAlwaysScored = 3;
 
@@ -35,11 +39,14 @@ Entry measured(Evaluator& evaluator, std::string name, const topology::Placement
   return {std::move(name), placement, evaluator.score(), evaluator.volume(), evaluator.signature()};
 }
 
-/// Sorted, one per signature (the first tried), the best `keep`.
+/// Sorted, one per signature (the first tried), the best `keep`; of equal score and volume an eighth of that
+/// at most, or a plateau would leave no room for those just beside it, of which a replay may be faster.
 void tidy(std::vector<Entry>& entries, std::size_t keep) {
   std::set<std::uint64_t> seen;
   std::erase_if(entries, [&](const Entry& entry) { return !seen.insert(entry.signature).second; });
   std::stable_sort(entries.begin(), entries.end(), before);
+  Plateau plateau(std::max<std::size_t>(1, keep / kPlateaus));
+  std::erase_if(entries, [&](const Entry& entry) { return plateau.full(entry); });
   if (entries.size() > keep) entries.resize(keep);
 }
 
@@ -60,12 +67,22 @@ std::vector<Entry> score_all(const Problem& problem, const std::vector<Candidate
 
 }  // namespace
 
+bool Plateau::full(const Entry& entry) {
+  const auto near = [](double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(a); };
+  if (!near(entry.score, score_) || !near(entry.volume, volume_)) {
+    score_ = entry.score;
+    volume_ = entry.volume;
+    met_ = 0;
+  }
+  return ++met_ > room_;
+}
+
 Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vector<Candidate>& given,
                  std::int64_t evaluations, std::uint64_t seed, unsigned workers, std::size_t keep,
                  const Cancel& cancel, std::optional<std::chrono::steady_clock::time_point> until) {
   std::vector<Candidate> candidates = given;
   for (std::size_t i = 0; i < kRandom; ++i) {
-    candidates.push_back({"random", random_placement(problem.positions(), seed + i)});
+    candidates.push_back({kRandomName, random_placement(problem.positions(), seed + i)});
   }
   Pool pool;
   pool.entries = score_all(problem, candidates, workers, cancel);
@@ -74,13 +91,17 @@ Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vec
   tidy(pool.entries, keep);
 
   std::uint64_t round = 0;
+  int stale = 0;
   const auto longest = std::max<std::int64_t>(
       1000, kLongestClimb * 16 / static_cast<std::int64_t>(std::max<std::size_t>(16, problem.positions())));
   const auto over = [&] { return until && std::chrono::steady_clock::now() >= *until; };
-  while (pool.evaluated < evaluations && !cancel.requested() && !over() &&
+  const auto found_all = [&] { return !until && stale >= kStaleRounds && pool.evaluated > evaluations / 4; };
+  while (pool.evaluated < evaluations && !cancel.requested() && !over() && !found_all() &&
          pool.entries.front().score > bound.step() * (1 + 1e-9)) {
     const std::int64_t budget = std::clamp<std::int64_t>(
-        (evaluations - pool.evaluated) / static_cast<std::int64_t>(kTasks), 1, longest);
+        (evaluations - pool.evaluated) / static_cast<std::int64_t>(kTasks), 1,
+        std::min(longest,
+                 std::max<std::int64_t>(1000, evaluations / kRounds / static_cast<std::int64_t>(kTasks))));
     std::vector<std::vector<Entry>> found(kTasks);
     std::vector<std::int64_t> used(kTasks, 0);
     // First the best, then others further down; half of the tasks start anywhere.
@@ -94,9 +115,9 @@ Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vec
       const topology::Placement start =
           random ? random_placement(problem.positions(), task_seed) : pool.entries[from].placement;
       const Climb climbed = climb(evaluator, start, {task_seed, budget, bound.step()}, cancel);
-      found[task].push_back(measured(evaluator, "search", climbed.placement));
+      found[task].push_back(measured(evaluator, kSearchedName, climbed.placement));
       for (const Optimum& one : climbed.optima) {
-        found[task].push_back({"search", one.placement, one.score, one.volume, one.signature});
+        found[task].push_back({kSearchedName, one.placement, one.score, one.volume, one.signature});
       }
       used[task] = climbed.evaluations;
     });
@@ -104,7 +125,9 @@ Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vec
       pool.evaluated += used[task];
       for (Entry& entry : found[task]) pool.entries.push_back(std::move(entry));
     }
+    const double before_round = pool.entries.front().score;
     tidy(pool.entries, keep);
+    stale = pool.entries.front().score < before_round * (1 - 1e-9) ? 0 : stale + 1;
     ++round;
   }
   return pool;

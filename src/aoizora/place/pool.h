@@ -15,6 +15,10 @@
 
 namespace aoizora::place {
 
+/// Names of placements that no family has.
+inline constexpr const char* kSearchedName = "searched";
+inline constexpr const char* kRandomName = "random";
+
 /// A placement with its fast score.
 struct Entry {
   std::string name;
@@ -23,6 +27,20 @@ struct Entry {
   double volume = 0;  // µs of one link
   std::uint64_t signature = 0;
 };
+
+/// Counts successive entries of equal score and volume.
+class Plateau {
+ public:
+  explicit Plateau(std::size_t room) : room_(room) {}
+  /// True when as many as there is room for came before, without another between.
+  bool full(const Entry& entry);
+
+ private:
+  std::size_t room_;
+  double score_ = -1, volume_ = -1;
+  std::size_t met_ = 0;
+};
+inline constexpr std::size_t kPlateaus = 8;  // that a list has room for, at least
 
 /// What the fast search of one problem found.
 struct Pool {
@@ -34,7 +52,8 @@ struct Pool {
 /// Step one of the search: scores `given` and the families, then climbs from the best of them and from random
 /// placements until the budget of evaluations is spent or the bound is reached. The same for any number of
 /// workers: tasks have their own seed and budget, and results are merged in task order. Keeps at most `keep`
-/// entries. `until` ends it early, between rounds, when only a part of a budget of time is its own.
+/// entries. Ends early when rounds of climbs find nothing better, unless `until` is given: then at that time,
+/// between rounds.
 Pool fast_search(const Problem& problem, const LowerBound& bound, const std::vector<Candidate>& given,
                  std::int64_t evaluations, std::uint64_t seed, unsigned workers, std::size_t keep,
                  const Cancel& cancel,

@@ -218,7 +218,27 @@ void Problem::add_volumes(const Workload& workload, std::size_t block, double ti
   }
 }
 
+/// Structures that join partitions to components: those of the loops; all, where the rest is not negligible.
+std::vector<bool> Problem::joining() const {
+  std::vector<bool> in_loops(structures_.size(), false);
+  std::size_t end = 0;  // of the outermost loop we are in
+  for (std::size_t i = 0; i < walk_.size(); ++i) {
+    const WalkOp& op = walk_[i];
+    if (op.kind == WalkOp::Kind::kLoop && op.trips > 1) end = std::max(end, op.body_end);
+    if (i < end && (op.kind == WalkOp::Kind::kStart || op.kind == WalkOp::Kind::kSync)) {
+      in_loops[static_cast<std::size_t>(transfers_[static_cast<std::size_t>(op.index)].structure)] = true;
+    }
+  }
+  double inside = 0, outside = 0;
+  for (std::size_t s = 0; s < structures_.size(); ++s) {
+    (in_loops[s] ? inside : outside) += structures_[s].volume;
+  }
+  if (outside > 0.01 * inside) in_loops.assign(structures_.size(), true);
+  return in_loops;
+}
+
 void Problem::find_components() {
+  const std::vector<bool> joins = joining();
   component_of_.assign(positions_, -1);
   for (std::size_t first = 0; first < positions_; ++first) {
     if (component_of_[first] >= 0) continue;
@@ -227,7 +247,9 @@ void Problem::find_components() {
     while (!open.empty()) {
       const std::size_t p = open.back();
       open.pop_back();
-      for (const Structure& structure : structures_) {
+      for (std::size_t s = 0; s < structures_.size(); ++s) {
+        const Structure& structure = structures_[s];
+        if (!joins[s]) continue;
         for (const std::int32_t g : structure.groups_of[p]) {
           for (const std::int32_t q : structure.groups[static_cast<std::size_t>(g)]) {
             std::int32_t& of_q = component_of_[static_cast<std::size_t>(q)];
@@ -240,6 +262,14 @@ void Problem::find_components() {
     }
     ++components_;
   }
+  for (const Structure& structure : structures_) {
+    spans_.push_back(std::any_of(structure.groups.begin(), structure.groups.end(), [&](const auto& group) {
+      return std::any_of(group.begin(), group.end(), [&](std::int32_t p) {
+        return component_of_[static_cast<std::size_t>(p)] !=
+               component_of_[static_cast<std::size_t>(group.front())];
+      });
+    }));
+  }
 }
 
 void Problem::find_couplings() {
@@ -251,6 +281,7 @@ void Problem::find_couplings() {
       const Structure& first = structures_[a];
       const Structure& second = structures_[b];
       if (!first.covers || !second.covers || first.permute || second.permute) continue;
+      if (spans_[a] || spans_[b]) continue;
       std::set<std::pair<std::int32_t, std::int32_t>> met;
       for (std::size_t p = 0; p < positions_; ++p) met.emplace(first.groups_of[p][0], second.groups_of[p][0]);
       std::vector<std::size_t> first_in(components_, 0), second_in(components_, 0);

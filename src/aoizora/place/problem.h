@@ -63,11 +63,15 @@ class Problem {
   const std::vector<WalkOp>& walk() const { return walk_; }
   std::size_t dmas() const { return dmas_; }
   double compute() const { return compute_; }
-  /// Parts of the partitions that no collective joins (the replicas of a data-parallel step): they may drift
-  /// apart for as long as they like. component_of[p], numbered by their lowest partition.
+  /// Parts of the partitions that no collective of the loops joins (the replicas of a data-parallel step):
+  /// they may drift apart for as long as they like, or as the loop lasts. component_of[p], numbered by their
+  /// lowest partition. Where collectives outside loops move more than a hundredth of the bytes, they count.
   std::size_t components() const { return components_; }
   const std::vector<std::int32_t>& component_of() const { return component_of_; }
-  /// Component of each group of a structure.
+  /// True when groups of the structure have members in several components: a collective that is outside the
+  /// loops.
+  bool spans(std::size_t structure) const { return spans_[structure]; }
+  /// Component of each group of a structure; of one that spans, of its first member.
   std::size_t component_of_group(std::size_t structure, std::size_t group) const {
     return static_cast<std::size_t>(
         component_of_[static_cast<std::size_t>(structures_[structure].groups[group].front())]);
@@ -80,6 +84,7 @@ class Problem {
   std::int32_t structure_of(const network::Collective& collective);
   void add_block(const simulate::Workload& workload, std::size_t block, std::size_t depth);
   void add_volumes(const simulate::Workload& workload, std::size_t block, double times, std::size_t depth);
+  std::vector<bool> joining() const;
   void find_components();
   void find_couplings();
 
@@ -93,6 +98,7 @@ class Problem {
   double compute_ = 0;
   std::size_t components_ = 0;
   std::vector<std::int32_t> component_of_;
+  std::vector<bool> spans_;
   std::vector<bool> couples_;
 };
 

@@ -8,6 +8,7 @@
 #include "aoizora/ir/program.h"
 #include "aoizora/place/baselines.h"
 #include "aoizora/place/describe.h"
+#include "aoizora/place/explain.h"
 
 namespace aoizora::place {
 namespace {
@@ -124,6 +125,15 @@ std::string rank_service(const std::string& request_text) {
   answer["seconds"] = seconds;
   std::string text = ranking_text(ranking, slice, mesh, top);
   for (const std::string& warning : warnings) text += "note: " + warning + "\n";
+  if (const auto names = request.find("explain"); names && !names->is_null()) {
+    const auto pair = names->items();
+    if (pair.size() != 2) names->fail("a pair of placements");
+    const Explanation explanation =
+        explain(workload, slice, profile, placement_by_name(ranking, pair[0].string()),
+                placement_by_name(ranking, pair[1].string()));
+    answer["ranking"]["explanation"] = explanation_json(explanation);
+    text += "\n" + explanation_text(explanation);
+  }
   answer["text"] = text;
   return answer.dump();
 }

@@ -14,6 +14,7 @@
 #include "aoizora/place/baselines.h"
 #include "aoizora/place/exact.h"
 #include "aoizora/place/pool.h"
+#include "aoizora/place/shapes.h"
 
 namespace aoizora::place {
 namespace {
@@ -32,6 +33,11 @@ constexpr std::size_t kFinalists = 16;
 constexpr std::size_t kPerReplay = 4;
 /// How far above the best, by the fast bound, a neighbour may be and still be replayed.
 constexpr double kNear = 1e-3;
+/// A certified gap that asks for a second look, and what that look calls faster.
+constexpr double kLargeGap = 2e-3;
+constexpr double kFaster = 1e-4;
+/// A gain below this part of the step is none: op times are estimates, too.
+constexpr double kLeastGain = 1e-3;
 
 /// Everything that depends on one set of assumptions.
 struct Study {
@@ -74,7 +80,7 @@ void sort_by_step(std::vector<Scored>& scored) {
 /// The profile states its error as a part of the time of collectives; compute is the same for all placements.
 /// So a difference says something only when it is more than that part of the waiting it is a difference of.
 bool ties_with(const Scored& slower, Micros best, double stated_error) {
-  return slower.step.value - best.value <= stated_error * slower.exposed.value + 1e-9 * best.value;
+  return slower.step.value - best.value <= stated_error * slower.exposed.value + kLeastGain * best.value;
 }
 
 std::size_t distance(const Placement& a, const Placement& b) {
@@ -127,13 +133,13 @@ class Ranker {
 
  private:
   void check() const {
-    if (mesh_size(mesh_) != static_cast<std::int64_t>(slice_.chips())) {
-      user_error("mesh {} has {} positions but {} has {} chips; give --mesh sizes whose product is {}",
-                 mesh_text(mesh_), mesh_size(mesh_), slice_.name(), slice_.chips(), slice_.chips());
-    }
     if (workload_.partitions != static_cast<std::int64_t>(slice_.chips())) {
       user_error("the program runs on {} devices but {} has {} chips; give the slice it was compiled for",
                  workload_.partitions, slice_.name(), slice_.chips());
+    }
+    if (mesh_size(mesh_) != static_cast<std::int64_t>(slice_.chips())) {
+      user_error("mesh {} has {} positions but {} has {} chips; give --mesh sizes whose product is {}",
+                 mesh_text(mesh_), mesh_size(mesh_), slice_.name(), slice_.chips(), slice_.chips());
     }
   }
 
@@ -159,10 +165,11 @@ class Ranker {
     Evaluator evaluator(study.problem);
     std::set<std::uint64_t> seen;
     std::vector<Entry> entries;
+    Plateau plateau(std::max<std::size_t>(1, replayed_ / kPlateaus));
     for (const Entry& entry : pool.entries) {
       if (entries.size() >= replayed_) break;
-      if (seen.insert(least_signature(evaluator, entry.placement, symmetries)).second)
-        entries.push_back(entry);
+      if (!seen.insert(least_signature(evaluator, entry.placement, symmetries)).second) continue;
+      if (!plateau.full(entry)) entries.push_back(entry);
     }
     return entries;
   }
@@ -201,7 +208,7 @@ class Ranker {
           // Only where the fast bound is no worse than by what it may be off.
           if (const double score = evaluator.score(); score <= now * (1 + kNear)) {
             near.push_back(
-                {"search", evaluator.placement(), score, evaluator.volume(), evaluator.signature()});
+                {kSearchedName, evaluator.placement(), score, evaluator.volume(), evaluator.signature()});
           }
           evaluator.swap(p, q);
         }
@@ -250,7 +257,11 @@ class Ranker {
       ExactResult result = branch_and_bound(main_->problem, mesh_, main_->bound, exact, cancel_);
       ranking_.visited = result.visited;
       bound = std::max(bound, std::min(best, result.lower_bound));
-      if (result.complete) bound = replay_survivors(result, bound);
+      if (result.complete) {
+        bound = replay_survivors(result, bound);
+        ranking_.exact = !cancel_.requested();
+      }
+      if (ranking_.top.front().step.value > bound * (1 + kLargeGap)) check_in_lock_step();
     }
     // A bound above a replayed time would be a bug of ours in one of the two.
     AOIZORA_CHECK(bound <= ranking_.top.front().step.value * (1 + 1e-6), "bound {} above replay {}", bound,
@@ -270,7 +281,7 @@ class Ranker {
       for (std::size_t i = first; i < std::min(first + kChunk, result.survivors.size()); ++i) {
         const Survivor& survivor = result.survivors[i];
         if (survivor.floor < best)
-          entries.push_back({"exact search", survivor.placement, survivor.score, 0, 0});
+          entries.push_back({kSearchedName, survivor.placement, survivor.score, 0, 0});
       }
       std::vector<Scored> scored = replay_all(*main_, entries, options_.workers, entries.size(), cancel_);
       ranking_.replayed += static_cast<std::int64_t>(scored.size());
@@ -279,9 +290,27 @@ class Ranker {
         ranking_.top.push_back(std::move(one));
       }
     }
-    ranking_.exact = true;
     sort_by_step(ranking_.top);
     return best;
+  }
+
+  /// Devices may drift apart and escape each other, which no bound on all replays can rule out. In lock-step
+  /// they cannot, and there branch and bound gets further. What it finds is replayed.
+  void check_in_lock_step() {
+    Evaluator evaluator(main_->problem);
+    double least = std::numeric_limits<double>::infinity();
+    for (const Scored& one : ranking_.top) {
+      evaluator.assign(one.placement);
+      least = std::min(least, evaluator.score());
+    }
+    ExactOptions exact;
+    exact.lock_step = true;
+    exact.cutoff = least * (1 - kFaster);
+    exact.nodes = options_.exact_nodes;
+    ExactResult result = branch_and_bound(main_->problem, mesh_, main_->bound, exact, cancel_);
+    ranking_.lock_step = {result.complete, std::max(0.0, least / result.lower_bound - 1), result.visited};
+    if (result.survivors.size() > replayed_) result.survivors.resize(replayed_);
+    replay_survivors(result, 0);
   }
 
   /// Distinct by what they cost on every group, best first, the wanted number.
@@ -293,11 +322,19 @@ class Ranker {
       evaluator.assign(one.placement);
       return !seen.insert(evaluator.signature()).second;
     });
+    for (Scored& one : ranking_.top) name_by_shape(one);
+    name_by_shape(ranking_.worst);
     ranking_.best = ranking_.top.front();
     for (const Scored& one : ranking_.top) {
       if (ties_with(one, ranking_.best.step, profile_.stated_error)) ranking_.ties.push_back(one);
     }
     ranking_.gap = ranking_.lower_bound.value > 0 ? ranking_.best.step / ranking_.lower_bound - 1 : 0;
+  }
+
+  /// Climbs and branch and bound know no names; the shapes of the axes tell more than how it was found.
+  void name_by_shape(Scored& scored) const {
+    if (scored.name != kSearchedName && scored.name != kRandomName) return;
+    scored.name = fmt::format("{}: {}", scored.name, axis_shapes(slice_, mesh_, scored.placement));
   }
 
   /// Those to choose from: the closest to the default among the ties (a baseline that ties is among them),
@@ -314,6 +351,9 @@ class Ranker {
     for (const Scored& baseline : ranking_.baselines) {
       if (!baseline.placement.empty()) chosen.push_back(baseline);
     }
+    // The default first, whatever is left out later.
+    std::stable_partition(chosen.begin(), chosen.end(),
+                          [&](const Scored& one) { return one.placement == default_; });
     std::set<Placement> seen;
     std::erase_if(chosen, [&](const Scored& one) { return !seen.insert(one.placement).second; });
     return chosen;
@@ -333,6 +373,7 @@ class Ranker {
       std::vector<Scored> scored = replay_all(*studies.back(), few, options_.workers, 1, cancel_);
       ranking_.replayed += static_cast<std::int64_t>(scored.size());
       sort_by_step(scored);
+      name_by_shape(scored.front());
       winners.push_back(scored.front());
       candidates.push_back({scored.front().name, scored.front().placement, {}, "", {}, {}});
     }
@@ -370,8 +411,15 @@ class Ranker {
       }
       verdicts.push_back(verdict);
     }
-    std::size_t chosen = 0;
-    for (std::size_t c = 1; c < candidates.size(); ++c) {
+    // The default is left only for a gain that the model can tell under its own assumptions.
+    const auto usual =
+        static_cast<std::size_t>(std::find_if(candidates.begin(), candidates.end(),
+                                              [&](const Scored& one) { return one.placement == default_; }) -
+                                 candidates.begin());
+    AOIZORA_CHECK(usual < candidates.size(), "the default is not among the finalists");
+    const bool keep = ties_with(table[0][usual], winners[0].step, profile_.stated_error);
+    std::size_t chosen = keep ? usual : 0;
+    for (std::size_t c = 1; !keep && c < candidates.size(); ++c) {
       const Verdict& now = verdicts[chosen];
       const Verdict& then = verdicts[c];
       if (then.ties_everywhere != now.ties_everywhere) {
@@ -386,10 +434,15 @@ class Ranker {
     ranking_.chosen = table[0][chosen];
     for (std::size_t a = 0; a < table.size(); ++a) {
       const Scored& under = table[a][chosen];
-      ranking_.by_assumption.push_back(
-          {assumption_name(assumptions_[a]), winners[a], under.step, under.step / winners[a].step - 1});
+      ranking_.by_assumption.push_back({assumption_name(assumptions_[a]), winners[a], under.step,
+                                        under.step / winners[a].step - 1, table[a][usual].step});
     }
-    if (!verdicts[chosen].ties_everywhere) {
+    if (keep && !verdicts[chosen].ties_everywhere) {
+      ranking_.notes.push_back(
+          fmt::format("the default is kept, since nothing is faster by more than the model can tell; under "
+                      "another assumption it is up to {:.2f} % slower than the winner there",
+                      100 * verdicts[chosen].regret));
+    } else if (!verdicts[chosen].ties_everywhere) {
       ranking_.notes.push_back(
           fmt::format("no placement ties with the winner under every assumption; the chosen one is at most "
                       "{:.2f} % slower than the winner of any",

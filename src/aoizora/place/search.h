@@ -23,12 +23,13 @@ struct Options {
   /// Where Cancel holds a deadline: how much of the time, from now, the search under the main assumption may
   /// take; 0: no limit of its own. The rest is for replays and for the other assumptions.
   double search_seconds = 0;
-  std::int64_t exact_nodes = 300'000;  // budget of branch and bound above 8 chips; 0 switches it off there
+  std::int64_t exact_nodes = 60'000;  // budget of branch and bound above 8 chips; 0 switches it off there
   std::vector<network::Assumptions> assumptions;  // empty: the default one and each alternative of N9
 };
 
 struct Scored {
-  std::string name;               // `row_major`, `split a=x2*y2 cycle`, `search`
+  /// `row_major`, `split a=x2*y2 cycle`; of one that no family has: `searched: a=x2*y2, b=irregular`.
+  std::string name;
   topology::Placement placement;  // empty for a baseline that does not exist (see note)
   Micros step;                    // event replay
   std::string note;               // why a baseline refused, what tied
@@ -41,12 +42,13 @@ struct ByAssumption {
   Scored best;
   Micros chosen;      // the step time of the placement that was chosen, under this assumption
   double regret = 0;  // chosen / best - 1
+  Micros usual;       // the default's step time under this assumption
 };
 
 struct Ranking {
   Scored best;  // the fastest that was found
-  /// The one to use: of those that tie with the best under every assumption, the closest to the default; if
-  /// none does, the one with the least largest regret.
+  /// The one to use: the default, if it ties with the best. Otherwise, of those that tie with the best under
+  /// every assumption, the closest to the default; if none does, the one with the least largest regret.
   Scored chosen;
   Scored worst;                   // the slowest that was seen
   std::vector<Scored> baselines;  // create_device_mesh, row_major, default_split
@@ -57,6 +59,13 @@ struct Ranking {
   bool exact = false;             // no placement is faster, up to symmetry: all were visited or ruled out
   std::int64_t evaluated = 0;
   std::int64_t visited = 0;  // nodes of branch and bound
+  /// Where the certificate leaves a gap: what the same search says if devices do not drift apart.
+  struct LockStepCheck {
+    bool exhaustive = false;  // every placement was scored or ruled out, up to symmetry
+    double gap = 0;           // best score / least that may be left - 1
+    std::int64_t visited = 0;
+  };
+  std::optional<LockStepCheck> lock_step;
   std::int64_t replayed = 0;
   /// default / chosen - 1, the default being create_device_mesh, else default_split.
   double margin = 0;

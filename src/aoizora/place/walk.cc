@@ -9,9 +9,10 @@ using Kind = WalkOp::Kind;
 FloorWalk::FloorWalk(const Problem& problem)
     : problem_(&problem), begun_(problem.transfers().size()), dma_(problem.dmas()) {}
 
-double FloorWalk::run(std::span<const double> alone, std::span<const double> links,
-                      std::span<const double> window) {
+double FloorWalk::run(std::span<const double> alone, std::span<const double> slowest,
+                      std::span<const double> links, std::span<const double> window) {
   alone_ = alone;
+  slowest_ = slowest;
   links_ = links;
   window_ = window;
   std::fill(dma_.begin(), dma_.end(), 0.0);
@@ -45,10 +46,19 @@ void FloorWalk::done(std::size_t transfer, Front& front) {
   const Structure& structure = problem_->structures()[y];
   const Front& at_start = begun_[transfer];
   const double alone = alone_[transfer];
+  if (problem_->spans(y)) {
+    // Its groups have members elsewhere, so only A holds: for each member that is in this component.
+    if (structure.covers) {
+      front.least = std::max(front.least, at_start.least + alone);
+      front.most = std::max({front.most, front.least, at_start.most + alone});
+    }
+    return;
+  }
   // B. Devices pass the waits in program order, so a group that was late for an earlier collective of the
   // structure is no earlier here.
-  const double all = std::max(front.link_free[y], at_start.least) + links_[transfer];
+  double all = std::max(front.link_free[y], at_start.least) + links_[transfer];
   front.link_free[y] = all;
+  all = std::max(all, at_start.least + slowest_[transfer]);  // A of the slowest group, whichever that is
   if (!structure.covers || structure.permute) {
     // Where some devices take no part the one that is `most` may be one of them; a pair carries what holds
     // for its two ends, not for a group that others meet.

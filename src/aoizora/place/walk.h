@@ -88,9 +88,10 @@ class LockStepWalk {
 class FloorWalk {
  public:
   explicit FloorWalk(const Problem& problem);
-  /// `alone[i]`: what every group of transfer i takes at least, alone. `links[i]`, `window[w]`: what the
-  /// busiest link needs for the bytes of all its groups (no latency). µs.
-  double run(std::span<const double> alone, std::span<const double> links, std::span<const double> window);
+  /// `alone[i]`: what every group of transfer i takes at least, alone; `slowest[i]`: what some group does.
+  /// `links[i]`, `window[w]`: what the busiest link needs for the bytes of all its groups (no latency). µs.
+  double run(std::span<const double> alone, std::span<const double> slowest, std::span<const double> links,
+             std::span<const double> window);
 
  private:
   struct Front {
@@ -110,6 +111,7 @@ class FloorWalk {
 
   const Problem* problem_;
   std::span<const double> alone_;
+  std::span<const double> slowest_;
   std::span<const double> links_;
   std::span<const double> window_;
   std::vector<Front> begun_;

@@ -66,6 +66,33 @@ std::vector<std::int32_t> check_sizes(std::vector<std::int32_t> sizes, const Chi
   return sizes;
 }
 
+/// A slice is within one host or takes hosts whole (tunix PR 1465: 4x1x1 of hosts of 2x2x1). Checked for the
+/// three-dimensional kinds, whose hosts are always 2x2x1; proposes the most compact shape of as many chips.
+void check_hosts(const std::vector<std::int32_t>& sizes, const ChipKind& kind, std::string_view whole) {
+  if (kind.dims != 3) return;
+  bool within = true, fits = true;
+  std::int32_t chips = 1;
+  for (std::size_t d = 0; d < 3; ++d) {
+    within &= sizes[d] <= kind.host[d];
+    fits &= sizes[d] % kind.host[d] == 0;
+    chips *= sizes[d];
+  }
+  if (within || fits) return;
+  std::string proposal;
+  std::int32_t least = 0;
+  for (std::int32_t x = kind.host[0]; x <= kind.largest; x *= 2) {
+    for (std::int32_t y = x; y <= kind.largest; y *= 2) {
+      const std::int32_t z = chips / (x * y);
+      if (z < 1 || z > kind.largest || x * y * z != chips) continue;
+      if (least > 0 && x + y + z >= least) continue;
+      least = x + y + z;
+      proposal = fmt::format("; {} chips that fit are `{}:{}x{}x{}`", chips, kind.name, x, y, z);
+    }
+  }
+  user_error("slice `{}`: it does not fit its hosts, which drive {} chips each and are taken whole{}", whole,
+             fmt::join(kind.host, "x"), proposal);
+}
+
 /// Twisted tori exist for k x k x 2k and k x 2k x 2k, k a multiple of 4 (docs.cloud.google.com/tpu/docs/v4).
 void check_twisted(const std::vector<std::int32_t>& sizes, const ChipKind& kind, std::string_view whole) {
   std::vector<std::int32_t> sorted = sizes;
@@ -117,6 +144,7 @@ Slice Slice::parse(std::string_view text) {
     first.remove_suffix(kTwistedSuffix.size());
   }
   std::vector<std::int32_t> sizes = check_sizes(parse_sizes(first, *kind, text), *kind, text);
+  check_hosts(sizes, *kind, text);
   if (twisted) {
     check_twisted(sizes, *kind, text);
   }
