@@ -371,16 +371,18 @@ std::int64_t ChipProcess::available(std::int32_t f) const {
   const FlowPlan& before = layout_->flows[at(flow.after)];
   const std::int64_t came = received_[at(flow.after)];
   if (came >= before.bytes) return flow.bytes;
-  const double part = static_cast<double>(came) / static_cast<double>(before.bytes);
-  return std::min(flow.bytes, flow.first + static_cast<std::int64_t>(part * static_cast<double>(flow.bytes)));
+  // Flows of one ring may differ by a byte of rounding.
+  const std::int64_t passed = (came * flow.bytes + before.bytes - 1) / before.bytes;
+  return std::min(flow.bytes, flow.first + passed);
 }
 
 void ChipProcess::push(Outgoing& connection, std::int32_t to) {
   while (connection.flow >= 0 && connection.writable) {
     const FlowPlan& flow = layout_->flows[at(connection.flow)];
     const std::int64_t ready = available(connection.flow);
-    // Whole segments, until the last: a ring that passes on what it has would send crumbs.
-    if (ready < flow.bytes && ready - connection.sent < torus_.settings().mtu) return;
+    // Whole segments or half rounds: a ring that passes on what it has at once would send crumbs.
+    const std::int64_t least = std::min<std::int64_t>((flow.first + 1) / 2, torus_.settings().mtu);
+    if (ready < flow.bytes && ready - connection.sent < least) return;
     const std::int64_t chunk = std::min(kChunk, ready - connection.sent);
     const Header header{kMagic, connection.flow, flow.bytes};
     std::array<char, kHeader> bytes{};

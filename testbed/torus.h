@@ -17,10 +17,10 @@
 namespace aoizora::testbed {
 
 struct LinkSettings {
-  double rate_mbit = 80;        // of each direction, Ethernet frames
+  double rate_mbit = 40;        // of each direction, Ethernet frames
   std::int32_t mtu = 4000;      // bytes
-  std::int32_t window = 65536;  // bytes in flight of one connection
-  std::int32_t burst = 2;       // frames that may catch up after the timer was late
+  std::int32_t window = 49152;  // bytes in flight of one connection
+  std::int32_t burst = 1;       // frames that may catch up after the timer was late
   std::int32_t slots = 8;       // flows between one pair that may run at once; a power of two up to 8
   /// Hosts beside the chips, which can be plugged into any of them (`Torus::plug_all`): processes stay, and
   /// their placement changes. Flows are then told apart by host, and slots must be 1.
