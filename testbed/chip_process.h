@@ -36,6 +36,8 @@ class ChipProcess {
 
   /// Bytes that have left on each of the chip's links, ever.
   void count_links(std::vector<std::pair<Link, std::int64_t>>& counts) const;
+  /// TCP segments that were sent again, ever: of a chip's namespace.
+  std::int64_t count_resent() const;
 
  private:
   struct Outgoing {

@@ -114,8 +114,9 @@ int serve(const Job& job) {
     const Measured one = runner.run(first[program] + placement);
     fmt::print(
         "{{\"micros\": {:.1f}, \"busiest_link\": {:.4f}, \"mean_link\": {:.4f}, \"cores\": {:.3f}, "
-        "\"machine\": {:.3f}, \"late\": {:.0f}, \"queued\": {}}}\n",
-        one.micros, one.busiest_link, one.mean_link, one.cores, one.machine, one.late, one.queued);
+        "\"machine\": {:.3f}, \"late\": {:.0f}, \"queued\": {}, \"resent\": {}}}\n",
+        one.micros, one.busiest_link, one.mean_link, one.cores, one.machine, one.late, one.queued,
+        one.resent);
     std::fflush(stdout);
   }
   return 0;

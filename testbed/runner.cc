@@ -171,6 +171,7 @@ Measured Runner::run(std::size_t layout, double seconds) {
     result.micros = std::max(result.micros, static_cast<double>(one.end - start) / 1e3);
     result.late = std::max(result.late, static_cast<double>(one.late) / 1e3);
     result.queued += one.queued;
+    result.resent += one.resent;
     cpu += static_cast<double>(one.cpu) / 1e3;
   }
   result.cores = cpu / result.micros;

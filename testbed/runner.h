@@ -18,6 +18,7 @@ struct Measured {
   double machine = 0;       // share of the whole machine's processors that was busy, with what others do
   double late = 0;          // µs that timers were late, the worst chip
   std::int32_t queued = 0;  // transfers that had to wait for a free slot: should be none
+  std::int64_t resent = 0;  // TCP segments sent again: should be none, nothing is lost
   std::vector<double> delivered;  // µs after the start, per flow
 };
 

@@ -19,6 +19,7 @@ struct ChipResult {
   std::int64_t cpu = 0;     // ns of processor time of its process during the run
   std::int64_t late = 0;    // ns by which its timers were late, summed
   std::int32_t queued = 0;  // flows that found no free slot
+  std::int64_t resent = 0;  // TCP segments that its connections sent again
   std::array<char, 200> error{};
 };
 

@@ -91,6 +91,11 @@ void settings_of(const std::string& network) {
       write_setting("ipv4/tcp_congestion_control", "reno");
       write_setting("ipv4/tcp_slow_start_after_idle", "0");
       write_setting("ipv4/tcp_no_metrics_save", "1");
+      // Nothing is ever lost, so whatever looks like a loss is a queue that has grown: no probes, no early
+      // retransmissions. (The route's rto_min does the same for the timer.)
+      write_setting("ipv4/tcp_early_retrans", "0");
+      write_setting("ipv4/tcp_recovery", "0");
+      write_setting("ipv4/tcp_reordering", "100");  // two processors may swap packets
       // Room enough that the route's window, not memory, is the limit.
       write_setting("ipv4/tcp_rmem", "4096 2097152 4194304");
       _exit(0);
@@ -216,9 +221,10 @@ std::string Torus::chip_lines(Chip chip) const {
     const auto rest = router_.route(next, target);
     AOIZORA_CHECK(std::equal(whole.begin() + 1, whole.end(), rest.begin(), rest.end()), "route {} to {}",
                   chip.value, target.value);
-    lines += fmt::format("route add {} via {} dev {} onlink src {} window {} initcwnd {} initrwnd {}\n",
-                         address(target.value), address(200 + next.value), interfaces_[first.at()].name(),
-                         address(chip.value), settings_.window, frames + 1, frames + 1);
+    lines +=
+        fmt::format("route add {} via {} dev {} onlink src {} window {} initcwnd {} initrwnd {} rto_min 3s\n",
+                    address(target.value), address(200 + next.value), interfaces_[first.at()].name(),
+                    address(chip.value), settings_.window, frames + 1, frames + 1);
   }
   return lines;
 }
@@ -299,7 +305,7 @@ void Torus::plug_all(const topology::Placement& plugs) const {
     std::string lines;
     for (std::size_t other = 0; other < plugs.size(); ++other) {
       if (other == h) continue;
-      lines += fmt::format("route replace {} dev {} src {} window {} initcwnd {} initrwnd {}\n",
+      lines += fmt::format("route replace {} dev {} src {} window {} initcwnd {} initrwnd {} rto_min 3s\n",
                            address(static_cast<std::int32_t>(other)), host_end(plugs[h].value), address(host),
                            settings_.window, frames + 1, frames + 1);
     }

@@ -169,10 +169,10 @@ def scaled_mix(program: dict[str, Any]) -> dict[str, Any]:
 def mixes() -> None:
     number = 0
     for slice_, chips, count in [
-        ("v5e:2x4", 8, 8),
+        ("v5e:2x4", 8, 9),
         ("v5p:2x2x2", 8, 3),
-        ("v5e:4x4", 16, 7),
-        ("v5e:16x1", 16, 2),
+        ("v5e:4x4", 16, 8),
+        ("v5e:16x1", 16, 3),
     ]:
         for _ in range(count):
             write(scaled_mix(mix(number, slice_, chips)))

@@ -37,6 +37,7 @@ def usage(details: list[dict[str, float]]) -> dict[str, float]:
         "cores": round(statistics.median(d["cores"] for d in details), 3),
         "machine": round(statistics.median(d["machine"] for d in details), 3),
         "late_ms": round(max(d["late"] for d in details) / 1e3, 2),
+        "resent": int(sum(d["resent"] for d in details)),
         "queued": int(max(d["queued"] for d in details)),
     }
 
