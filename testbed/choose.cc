@@ -17,7 +17,7 @@ namespace {
 using topology::Placement;
 
 constexpr std::size_t kCounted = 8;  // chips: 8! orders are gone through
-constexpr std::size_t kPool = 400;   // random orders that are predicted, to spread over
+constexpr std::size_t kPool = 120;   // random orders that are predicted, to spread over
 constexpr std::size_t kBest = 4;     // predicted best, distinct up to symmetry
 
 class Chooser {
@@ -73,7 +73,10 @@ class Chooser {
     }
     const std::size_t rest = most - std::min(most, result.choices.size());
     spread(rest - rest / 2, result);
-    while (result.choices.size() < most) add(random_order(), "random", result);
+    // A symmetric program may have fewer classes than were asked for.
+    for (std::size_t i = 0; i < 20 * most && result.choices.size() < most; ++i) {
+      add(random_order(), "random", result);
+    }
   }
 
  private:
@@ -95,8 +98,8 @@ class Chooser {
       Placement placement = random_order();
       double time = predictor_.predict(placement).event;
       pool.emplace_back(time, placement);
-      if (i % 8 != 0) continue;
-      for (std::size_t step = 0; step < 60; ++step) {  // a walk towards good orders, all of which are kept
+      if (i % 16 != 0) continue;
+      for (std::size_t step = 0; step < 30; ++step) {  // a walk towards good orders, all of which are kept
         const auto chips = static_cast<std::uint32_t>(placement.size());
         Placement other = placement;
         std::swap(other[random_.below(chips)], other[random_.below(chips)]);
