@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "aoizora/base/random.h"
 #include "aoizora/place/automorphisms.h"
@@ -48,8 +47,12 @@ class Chooser {
     if (classes.size() > most) return result;
     result.exhaustive = true;
     for (const auto& [signature, one] : classes) {
-      result.choices.push_back({one, "class " + std::to_string(result.choices.size())});
+      seen_.emplace(signature, result.choices.size());
+      result.choices.push_back({one, "class"});
     }
+    add(topology::row_major(model_.slice()), "row_major", result);
+    const place::DeviceMesh today = place::create_device_mesh(model_.slice(), program_.mesh);
+    if (today.placement) add(*today.placement, "default", result);
     return result;
   }
 
@@ -86,9 +89,15 @@ class Chooser {
     return placement;
   }
 
+  /// A placement of a class that is chosen already adds its reason to that one.
   void add(const Placement& placement, const std::string& why, Choices& result) {
-    if (!seen_.insert(place::least_signature(evaluator_, placement, maps_)).second) return;
-    result.choices.push_back({placement, why});
+    const auto [entry, fresh] =
+        seen_.emplace(place::least_signature(evaluator_, placement, maps_), result.choices.size());
+    if (fresh) {
+      result.choices.push_back({placement, why});
+    } else if (std::string& known = result.choices[entry->second].why; known.find(why) == std::string::npos) {
+      known += "+" + why;
+    }
   }
 
   /// Evenly over the predicted times of random orders and of their neighbours on the way down.
@@ -129,7 +138,7 @@ class Chooser {
   std::vector<std::vector<Chip>> maps_;
   Predictor predictor_;
   Random random_;
-  std::set<std::uint64_t> seen_;
+  std::map<std::uint64_t, std::size_t> seen_;  // class -> choice
 };
 
 }  // namespace

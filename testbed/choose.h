@@ -12,7 +12,7 @@ namespace aoizora::testbed {
 
 struct Choice {
   topology::Placement placement;
-  std::string why;  // `class 12`, `best`, `worst`, `default`, `row_major`, `random`, `spread`
+  std::string why;  // `class`, `best`, `worst`, `default`, `row_major`, `random`, `spread`, joined by +
 };
 
 struct Choices {

@@ -16,6 +16,7 @@
 #include "aoizora/topology/graph_file.h"
 #include "choose.h"
 #include "fairness.h"
+#include "hosts.h"
 #include "job.h"
 #include "private_world.h"
 #include "torus.h"
@@ -30,11 +31,16 @@ constexpr std::string_view kUsage = R"(aoizora-testbed: slices made of real link
   aoizora-testbed torus SLICE [--links JSON] [--hosts] -- COMMAND...
       Makes the slice in a private world and runs COMMAND in it (namespaces chip0, chip1, ..). All of it goes
       when the command ends or anything is killed.
+  aoizora-testbed hosts SLICE [--links JSON] -- COMMAND...
+      The same with a host beside each chip: COMMAND runs once on each (environment AOIZORA_HOST, host name hostN,
+      addresses in /etc/hosts). Each line `c0 c1 ..` of standard input plugs host 0 into chip c0 and so on, and is
+      answered `plugged`. Ends with the input.
   aoizora-testbed fairness [--links JSON] [--json]
       Lets flows share links and compares when each is through with max-min fair sharing.
-  aoizora-testbed cut FILE.hlo SLICE --name NAME [--trips N] [--compute SHARE] [--micros T] [--link-rate R]
+  aoizora-testbed cut FILE.hlo SLICE --name NAME [--gloo] [--trips N] [--compute SHARE] [--micros T] [--link-rate R]
       A compiled program as a testbed program: loops cut to N iterations, bytes scaled so that its collectives
       keep the links busy for T us, compute scaled to SHARE of T (without it: as in the program). Printed.
+      --gloo: a program that JAX compiled for CPUs, unscaled, without compute, with Gloo's algorithms.
   aoizora-testbed choose JOB.json [--most N] [--exhaustive N]
       Which placements of each program to measure, decided by the model alone.
   aoizora-testbed predict JOB.json
@@ -79,7 +85,7 @@ Arguments parse(int argc, char** argv) {
       result.command.assign(argv + i + 1, argv + argc);
       break;
     }
-    if (word == "--hosts" || word == "--json" || word == "--help") {
+    if (word == "--hosts" || word == "--gloo" || word == "--json" || word == "--help") {
       result.options[word] = "";
     } else if (word.starts_with("--")) {
       if (i + 1 >= argc) user_error("{} needs a value", word);
@@ -130,6 +136,20 @@ int torus(const Arguments& arguments) {
   });
 }
 
+int hosts(const Arguments& arguments) {
+  const topology::Slice slice = topology::load_slice(arguments.at(1, "the slice"));
+  LinkSettings links = links_of(arguments);
+  links.hosts = true;
+  links.slots = 1;
+  const Torus torus(slice, links);
+  if (arguments.command.empty()) user_error("what shall run? -- COMMAND is missing");
+  return in_private_world([&] {
+    torus.set_up();
+    start_hosts(slice.chips(), arguments.command);
+    return serve_plugs(torus);
+  });
+}
+
 /// Time that the busiest link is busy, all collectives together, in row-major order; µs.
 double busy_micros(const simulate::Workload& workload, const network::Model& model) {
   const simulate::StepProgram step = simulate::flatten(workload);
@@ -165,6 +185,16 @@ int cut(const Arguments& arguments) {
   const auto trips = static_cast<std::int64_t>(arguments.number("--trips", 1));
   const simulate::Workload whole =
       straightened(simulate::lower(ir::read_program(read_text(file), file), profile), trips);
+  if (arguments.options.contains("--gloo")) {
+    Program program;
+    program.name = arguments.option("--name", "program");
+    program.slice = slice.name();
+    program.source = fmt::format("{}, Gloo's algorithms", file.substr(file.rfind('/') + 1));
+    program.workload = with_gloo(scaled(whole, 1, 0));
+    program.mesh = place::infer_mesh(program.workload);
+    fmt::print("{}\n", to_json(program).dump());
+    return 0;
+  }
   const double busy = busy_micros(whole, model);
   if (busy <= 0) user_error("{}: no collective crosses a link", file);
   // On its own chip the links are busy for `busy`; here for T, at R bytes/µs.
@@ -217,6 +247,7 @@ int run(const Arguments& arguments) {
   const std::string& command = arguments.plain[0];
   if (command == "check") return check();
   if (command == "torus") return torus(arguments);
+  if (command == "hosts") return hosts(arguments);
   if (command == "fairness") return fairness(links_of(arguments), arguments.options.contains("--json"));
   if (command == "cut") return cut(arguments);
   if (command == "choose") return choose_all(arguments);

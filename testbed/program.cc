@@ -143,6 +143,25 @@ Workload scaled(const Workload& workload, double bytes, double time) {
   return out;
 }
 
+Workload with_gloo(const Workload& workload) {
+  Workload out = workload;
+  for (Collective& collective : out.collectives) {
+    if (collective.kind == Kind::kReduceScatter) {
+      user_error("a reduce-scatter by Gloo (recursive halving) is not modelled");
+    }
+    collective.hint = {};
+    if (collective.kind == Kind::kAllGather || collective.kind == Kind::kAllReduce) {
+      collective.hint.strategy = "UniDirection1DRingStrategy";
+      collective.hint.colors = 1;
+      collective.hint.has_reordering_map = false;
+    }
+    if (collective.kind == Kind::kAllReduce) {
+      for (auto& group : collective.groups) std::reverse(group.begin(), group.end());
+    }
+  }
+  return out;
+}
+
 Json to_json(const Program& program) {
   Json json;
   json["name"] = program.name;

@@ -24,6 +24,12 @@ simulate::Workload straightened(const simulate::Workload& workload, std::int64_t
 /// Bytes times `bytes` (at least 1 of each collective), durations times `time`.
 simulate::Workload scaled(const simulate::Workload& workload, double bytes, double time);
 
+/// Gloo's algorithms instead of libtpu's, as XLA's CPU back end calls them (openxla/xla gloo_communicator.cc;
+/// gloo allgather.cc, allreduce.cc): rings of one direction in the order of the group, all-gather to the next
+/// rank and all-reduce to the one before; all-to-all and permute send everything at once. A reduce-scatter is
+/// refused: Gloo's recursive halving is not modelled.
+simulate::Workload with_gloo(const simulate::Workload& workload);
+
 Json to_json(const Program& program);
 /// UserError with the file and place when it is not such a program.
 Program read_program(const std::string& file);

@@ -25,7 +25,7 @@ def die_with_parent() -> None:
 
 def preferred() -> list[str]:
     """Packets are forwarded in the kernel, but chips are processes: they come before compilers of others."""
-    return ["nice", "-n", "-10"] if os.geteuid() == 0 else []
+    return ["nice", "-n", os.environ.get("TESTBED_NICE", "-10")] if os.geteuid() == 0 else []
 
 
 def ask(*arguments: str) -> str:

@@ -59,7 +59,7 @@ def study(slice_: str, files: list[Path], args: argparse.Namespace) -> None:
             result = measure(
                 lambda i, p=p: testbed.run(p, i),
                 [one["event"] for one in predicted],
-                why.index("default") if "default" in why else None,
+                next((i for i, w in enumerate(why) if "default" in w), None),
                 rounds=args.rounds,
                 finals=args.finals,
             )
