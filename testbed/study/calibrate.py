@@ -68,10 +68,9 @@ def main() -> None:
                     testbed.run(i, 0)
                     times = [testbed.run(i, 0)["micros"] for _ in range(5)]
                     text = ";".join(f"{name}={n}" for name, n in mesh.items())
-                    rows.append(
-                        [f"{kind} {size} over {axis} of {text}", kind, slice_, text, axis, size]
-                        + [round(statistics.median(times), 1)]
-                    )
+                    name = f"{kind} {size} over {axis} of {text}"
+                    time = round(statistics.median(times), 1)
+                    rows.append([name, kind, slice_, text, axis, size, time])
     writer = csv.writer(sys.stdout)
     writer.writerow(["name", "kind", "slice", "mesh", "axis", "bytes", "time_us"])
     writer.writerows(rows)

@@ -1,7 +1,7 @@
 """Isolated against concurrent permute bandwidth, measured and predicted (the paper's Figure 3).
 
-    python -m study.figure3              measures and writes results/figure3.json
-    python -m study.figure3 --draw DIR   draws it from that file
+python -m study.figure3              measures and writes results/figure3.json
+python -m study.figure3 --draw DIR   draws it from that file
 """
 
 from __future__ import annotations

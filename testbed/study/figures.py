@@ -86,7 +86,9 @@ def figure3(file: Path, folder: Path) -> None:
     for i, row in enumerate(rows):
         axis.bar(i - 0.2, row["measured_mbit"], 0.38, color=BLUE, label=None if i else "measured")
         axis.bar(i + 0.2, row["predicted_mbit"], 0.38, color=GREY, label=None if i else "predicted")
-    axis.set_xticks(range(len(rows)), [r["name"] for r in rows], rotation=40, ha="right", fontsize=8)
+    axis.set_xticks(
+        range(len(rows)), [r["name"] for r in rows], rotation=40, ha="right", fontsize=8
+    )
     axis.set_ylabel("bandwidth of each transfer, Mbit/s")
     axis.legend(frameon=False)
     save(figure, folder, "figure3")

@@ -1,10 +1,10 @@
-"""Measures placements of JAX's own programs: multi-process JAX on CPUs, collectives by Gloo over the testbed's links.
+"""Measures placements of JAX's own programs: multi-process JAX on CPUs, Gloo over the testbed's links.
 
     python -m study.gloo [--only PART] [--most N] [--rate MBIT] [--output FILE]
 
-A small Wan, sharded as the planner's candidates are, and chains of collectives, compiled by XLA for CPUs, one process
-a host. A placement is how the hosts are plugged into the chips: the processes and their connections stay, so no
-placement is compiled anew.
+A small Wan, sharded as the planner's candidates are, and chains of collectives, compiled by XLA for
+CPUs, one process a host. A placement is how the hosts are plugged into the chips: the processes and
+their connections stay, so no placement is compiled anew.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Hosts:
             stderr=self._log,
             text=True,
             cwd=FOLDER,
-            preexec_fn=die_with_parent,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 (no threads here)
         )
         self._expect("ready")
         self._commands = [(folder / f"command{host}").open("w") for host in range(HOSTS)]

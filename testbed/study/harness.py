@@ -61,7 +61,7 @@ class Testbed:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            preexec_fn=die_with_parent,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 (no threads here)
         )
         if self._line() != "ready":
             raise SystemExit("the testbed did not come up")

@@ -1,6 +1,7 @@
-"""One JAX process on one host of the testbed. Started by `aoizora-testbed hosts`; told what to do through FIFOs.
+"""One JAX process on one host of the testbed, started by `aoizora-testbed hosts`.
 
-Commands, a line of JSON each: {"build": candidate}, {"steps": n}, {"stop": true}. Answers on the host's own FIFO.
+Told what to do through a FIFO, a line of JSON each: {"build": candidate}, {"steps": n},
+{"stop": true}; answers through another.
 """
 
 from __future__ import annotations
@@ -57,13 +58,15 @@ def put(shape: tuple[int, ...], sharding: Any, seed: int) -> Any:
 
 
 def build_wan(candidate: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
-    """The compiled forward of a small Wan, and its arguments. Devices stay in order: the plugs are the placement."""
+    """The compiled forward of a small Wan, and its arguments. Devices stay in order: the plugs are
+    the placement."""
     import jax
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
     from aoizora.models import wan
     from aoizora.models.attention import Kernel
     from aoizora.models.rules import Sharder, parse_rules
     from aoizora.models.wan_params import is_param, param_specs
-    from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     cfg = tiny_config()
     shape = candidate["mesh"]

@@ -23,8 +23,8 @@ from study.harness import FOLDER, PROFILE, ask, ask_job
 PROGRAMS = FOLDER / "programs"
 BUSY_US = 150_000
 COMPUTE_SHARE = 0.5  # of BUSY_US, where a program's own ratio would make a run seconds long
-# Steps that wait for collectives for more than a sixth of the time: there the program's own ratio of compute to
-# communication can be kept.
+# Steps that wait for collectives for more than a sixth of the time: there the program's own ratio of
+# compute to communication can be kept.
 NATIVE = ("2x2x2_ulysses-samples", "2x2x4_all_gather_kv-samples", "context4_tensor4")
 LINK_RATE = json.loads(PROFILE.read_text())["constants"]["link_bandwidth"]["value"] * 1e3
 
@@ -54,8 +54,12 @@ def wan_files(folder: Path) -> list[tuple[Path, str, str]]:
 
 def fingerprint(program: dict[str, Any]) -> str:
     """Of what the network sees: programs that differ in names only are one."""
-    seen = [[c["kind"], c["bytes"], c.get("groups"), c.get("pairs")] for c in program["collectives"]]
-    text = json.dumps([program["slice"], seen, [a for a in program["actions"] if a[0] != "compute"]])
+    seen = [
+        [c["kind"], c["bytes"], c.get("groups"), c.get("pairs")] for c in program["collectives"]
+    ]
+    text = json.dumps(
+        [program["slice"], seen, [a for a in program["actions"] if a[0] != "compute"]]
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -83,7 +87,9 @@ def wan(folders: list[str]) -> None:
             known.add(fingerprint(program))
             write(program)
             if any(part in name for part in NATIVE):  # the same with its own ratio of compute
-                program = json.loads(ask(*cut[: cut.index("--micros")], "--micros", str(BUSY_US / 2)))
+                program = json.loads(
+                    ask(*cut[: cut.index("--micros")], "--micros", str(BUSY_US / 2))
+                )
                 program["name"] = name.replace("wan_", "wan_native_")
                 write(program)
 
@@ -97,7 +103,9 @@ def random_mesh(rng: random.Random, chips: int) -> dict[str, int]:
 
 
 def random_collective(rng: random.Random, mesh: dict[str, int], chips: int) -> dict[str, Any]:
-    kind = rng.choice(["all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-permute"])
+    kind = rng.choice(
+        ["all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-permute"]
+    )
     collective: dict[str, Any] = {"kind": kind, "bytes": int(1e5 * 4 ** rng.uniform(0, 1.5))}
     axis = rng.choice(list(mesh))
     made = groups(mesh, axis)

@@ -3,11 +3,11 @@
 Decided before anything is measured: which placements, how many repeats, what counts as the answer.
 
 1. Warm-up: the first placement, twice, thrown away.
-2. Stage 1: `rounds` rounds over all placements, each round in an order of its own, so that drift of the machine
-   hits all alike.
-3. Stage 2: the measured fastest, the predicted fastest and the default once more, `finals` rounds, interleaved.
-   Regret is taken from these fresh repeats alone: the least of many noisy medians is too low, and who was lucky in
-   stage 1 is not lucky again.
+2. Stage 1: `rounds` rounds over all placements, each round in an order of its own, so that drift of
+   the machine hits all alike.
+3. Stage 2: the measured fastest, the predicted fastest and the default once more, `finals` rounds,
+   interleaved. Regret is taken from these fresh repeats alone: the least of many noisy medians is too
+   low, and who was lucky in stage 1 is not lucky again.
 """
 
 from __future__ import annotations

@@ -38,7 +38,9 @@ class Program:
         self.stage1: list[list[float]] = record["stage1"]
         self.stage2 = {int(i): times for i, times in record["stage2"].items()}
         self.predicted: dict[str, list[float]] = record["predicted"]
-        self.all = [statistics.median(t + self.stage2.get(i, [])) for i, t in enumerate(self.stage1)]
+        self.all = [
+            statistics.median(t + self.stage2.get(i, [])) for i, t in enumerate(self.stage1)
+        ]
         # Fresh repeats where there are any (see protocol.py).
         self.final = [
             statistics.median(self.stage2.get(i, times)) for i, times in enumerate(self.stage1)
@@ -105,10 +107,10 @@ def summary(programs: list[Program]) -> dict[str, Any]:
     right = [ordered_pairs(p.predicted["event"], p.all, p.noise) for p in some]
     regrets = [p.regret("event") for p in some]
     models: dict[str, dict[str, float]] = {}
-    for model in MODELS:
-        models[MODELS[model]] = row_of([p.regret(model) for p in some])
-        models[MODELS[model]]["regret3_mean"] = statistics.fmean(p.regret(model, 3) for p in some)
-        models[MODELS[model]]["tau_mean"] = statistics.fmean(p.tau(model) for p in some)
+    for model, text in MODELS.items():
+        models[text] = row_of([p.regret(model) for p in some])
+        models[text]["regret3_mean"] = statistics.fmean(p.regret(model, 3) for p in some)
+        models[text]["tau_mean"] = statistics.fmean(p.tau(model) for p in some)
     for label, text in (("default", "JAX's default order"), ("random", "random order")):
         found = [r for p in some if (r := p.regret_of(label)) is not None]
         if found:
@@ -170,7 +172,11 @@ def print_summary(title: str, programs: list[Program]) -> None:
         f"{s['runs']} runs; noise floor {percent(s['noise_median'])} % (median); "
         f"spread >= 10 x noise in {s['spread_10_times_noise']}"
     )
-    for key, text in (("regret1", "top-1 regret"), ("regret3", "top-3 regret"), ("error", "|error|")):
+    for key, text in (
+        ("regret1", "top-1 regret"),
+        ("regret3", "top-3 regret"),
+        ("error", "|error|"),
+    ):
         r = s[key]
         print(
             f"  {text:<14} mean {percent(r['mean'])} %  p95 {percent(r['p95'])} %  max {percent(r['max'])} %"
@@ -186,7 +192,7 @@ def print_summary(title: str, programs: list[Program]) -> None:
         print(
             f"  {name:<34} {percent(m['mean']):>10} {percent(m['p95']):>7} {percent(m['max']):>7} "
             f"{percent(m.get('regret3_mean')):>7} "
-            f"{m['tau_mean'] if 'tau_mean' in m else math.nan:>6.2f}"
+            f"{m.get('tau_mean', math.nan):>6.2f}"
         )
 
 
@@ -201,8 +207,11 @@ def main() -> None:
     if args.json:
         print(
             json.dumps(
-                {f.stem: {"summary": summary(ps), "programs": [p.row() for p in ps]}
-                 for f in files for ps in [load(f)]},
+                {
+                    f.stem: {"summary": summary(ps), "programs": [p.row() for p in ps]}
+                    for f in files
+                    for ps in [load(f)]
+                },
                 indent=1,
             )
         )

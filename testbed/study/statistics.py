@@ -36,8 +36,8 @@ def tau_b(x: Sequence[float], y: Sequence[float], tie: float = 0.0) -> float:
 
 
 def ordered_pairs(x: Sequence[float], y: Sequence[float], tie: float) -> tuple[int, int]:
-    """Of the pairs whose measurements differ by more than the noise floor: how many `x` orders rightly, and how
-    many there are. A tie in `x` counts half."""
+    """Of the pairs whose measurements differ by more than the part `tie`: how many `x` orders
+    rightly, and how many there are. A tie in `x` counts half."""
     right = pairs = 0.0
     for i in range(len(x)):
         for j in range(i):
@@ -52,8 +52,8 @@ def ordered_pairs(x: Sequence[float], y: Sequence[float], tie: float) -> tuple[i
 
 
 def regret(scores: Sequence[float], measured: Sequence[float], k: int = 1) -> float:
-    """Fastest of the `k` best-scored, over the fastest of all, less 1. Equal scores: the mean over their orders
-    for k = 1, what chance would give; else the first ones."""
+    """Fastest of the `k` best-scored, over the fastest of all, less 1. Equal scores: for k = 1
+    their mean, what chance would give; else the first ones."""
     best = min(measured)
     order = sorted(range(len(scores)), key=lambda i: scores[i])
     if k == 1:

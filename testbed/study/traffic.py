@@ -2,8 +2,8 @@
 
     python -m study.traffic [--only PART] [--most N] [--exhaustive N] [--output FILE]
 
-Writes a line of JSON a program (results/traffic.jsonl): placements, predictions, every repeat. A program that is in
-the file already is not measured again.
+Writes a line of JSON a program (results/traffic.jsonl): placements, predictions, every repeat.
+A program that is in the file already is not measured again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def study(slice_: str, files: list[Path], args: argparse.Namespace) -> None:
                 "exhaustive": chosen["exhaustive"],
                 "classes": chosen["classes"],
                 "why": why,
-                "placements": ["".join(f"{c:x}" for c in x["placement"]) for x in chosen["choices"]],
+                "placements": [
+                    "".join(f"{c:x}" for c in x["placement"]) for x in chosen["choices"]
+                ],
                 "predicted": {key: [one[key] for one in predicted] for key in predicted[0]},
                 "stage1": result.stage1,
                 "stage2": result.stage2,

@@ -23,9 +23,7 @@ sys.path.insert(0, str(ROOT / "testbed"))
 from study.protocol import measure  # noqa: E402
 from study.statistics import noise_floor, ordered_pairs, percentile, regret, tau_b  # noqa: E402
 
-EXECUTABLE = Path(
-    os.environ.get("AOIZORA_TESTBED", ROOT / "build/testbed/testbed/aoizora-testbed")
-)
+EXECUTABLE = Path(os.environ.get("AOIZORA_TESTBED", ROOT / "build/testbed/testbed/aoizora-testbed"))
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +69,7 @@ def test_noise_floor_and_percentile() -> None:
 
 
 def test_protocol_takes_the_answer_from_fresh_repeats() -> None:
-    """A placement that was lucky once in stage 1 is measured anew, and does not win."""
+    """What was lucky once in stage 1 is measured anew, and does not win."""
     times = {0: [100.0], 1: [90.0, 110.0], 2: [120.0], 3: [130.0]}
     calls: list[int] = []
 
@@ -109,7 +107,7 @@ def host_network() -> list[str]:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None])
 def test_nothing_is_left_behind(testbed: Path, how: signal.Signals | None) -> None:
-    """8 namespaces are up; then the outermost process is killed (or the command ends), and all is gone."""
+    """8 namespaces are up; then the outer process is killed (or the command ends): all is gone."""
     before = host_network()
     seconds = "60" if how else "0.2"
     inner = f"echo $(ip netns list | wc -l) $(ip -n chip0 link | grep -c mtu); sleep {seconds}"
@@ -151,7 +149,9 @@ def test_bad_input_is_one_line(testbed: Path, tmp_path: Path) -> None:
 
 def test_links_are_shared_fairly(testbed: Path) -> None:
     """Real flows end when max-min fair sharing says; 5 % in the cases with a hand calculation."""
-    done = subprocess.run([testbed, "fairness", "--json"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [testbed, "fairness", "--json"], capture_output=True, text=True, check=False
+    )
     off = {
         case["case"]: max(abs(f["measured_us"] / f["expected_us"] - 1) for f in case["flows"])
         for case in json.loads(done.stdout)
@@ -163,12 +163,14 @@ def test_links_are_shared_fairly(testbed: Path) -> None:
 
 
 def test_short_study(testbed: Path, tmp_path: Path) -> None:
-    """Four programs on 8 chips, 10 placements each: the model's choice is the fastest, or within 5 % of it."""
+    """Four programs on 8 chips: the model's choice is the fastest, or within 5 % of it."""
     output = tmp_path / "traffic.jsonl"
     for name in ("mix03", "mix05", "wan_v5e-2x4_2x2x2_ulysses", "wan_v5e-2x4_jax"):
         subprocess.run(
-            [sys.executable, "-m", "study.traffic", "--only", name, "--most", "10", "--rounds", "2"]
-            + ["--finals", "3", "--output", str(output)],
+            [
+                *(sys.executable, "-m", "study.traffic", "--only", name, "--output", str(output)),
+                *("--most", "10", "--rounds", "2", "--finals", "3"),
+            ],
             cwd=ROOT / "testbed",
             check=True,
         )
