@@ -67,6 +67,13 @@ std::string mac(Link link) {
 std::string host_end(std::int32_t chip) { return fmt::format("c{}", chip); }
 std::string chip_end(std::int32_t host) { return fmt::format("h{}", host); }
 
+/// End 1 of a cable is the host's, 2 the chip's.
+std::string cable_mac(int end, std::int32_t host, std::int32_t chip) {
+  return fmt::format("02:00:00:{:02x}:{:02x}:{:02x}", end, host, chip);
+}
+/// What a host calls the chip it is plugged into.
+constexpr std::string_view kGateway = "10.77.0.254";
+
 void write_setting(const std::string& name, const std::string& value) {
   const std::string path = "/proc/sys/net/" + name;
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
@@ -181,9 +188,10 @@ std::string Torus::link_lines() const {
     const auto chips = static_cast<std::int32_t>(slice_->chips());
     for (std::int32_t host = 0; host < chips; ++host) {
       for (std::int32_t chip = 0; chip < chips; ++chip) {
-        lines += fmt::format("link add {} netns {} mtu {} type veth peer name {} netns {} mtu {}\n",
-                             host_end(chip), host_network(host), settings_.mtu, chip_end(host),
-                             chip_network(Chip(chip)), settings_.mtu);
+        lines += fmt::format(
+            "link add {} netns {} address {} mtu {} type veth peer name {} netns {} address {} mtu {}\n",
+            host_end(chip), host_network(host), cable_mac(1, host, chip), settings_.mtu, chip_end(host),
+            chip_network(Chip(chip)), cable_mac(2, host, chip), settings_.mtu);
       }
     }
   }
@@ -205,8 +213,10 @@ std::string Torus::chip_lines(Chip chip) const {
   }
   if (settings_.hosts) {
     for (std::size_t host = 0; host < slice_->chips(); ++host) {
-      lines += fmt::format("link set {} gso_max_segs 1 gso_max_size {} up\n",
-                           chip_end(static_cast<std::int32_t>(host)), frame);
+      const auto number = static_cast<std::int32_t>(host);
+      lines += fmt::format("link set {} gso_max_segs 1 gso_max_size {} up\n", chip_end(number), frame);
+      lines += fmt::format("neigh add {} lladdr {} dev {} nud permanent\n", address(number),
+                           cable_mac(1, number, chip.value), chip_end(number));
     }
     return lines;  // routes follow the plugs
   }
@@ -258,8 +268,11 @@ std::string Torus::queue_lines(Chip chip) const {
 std::string Torus::host_lines(std::int32_t host) const {
   std::string lines = fmt::format("link set lo up\naddr add {}/32 dev lo\n", address(host));
   for (std::size_t chip = 0; chip < slice_->chips(); ++chip) {
-    lines += fmt::format("link set {} gso_max_segs 1 gso_max_size {} txqueuelen 1000 up\n",
-                         host_end(static_cast<std::int32_t>(chip)), settings_.mtu + kEthernet);
+    const auto number = static_cast<std::int32_t>(chip);
+    lines += fmt::format("link set {} gso_max_segs 1 gso_max_size {} txqueuelen 1000 up\n", host_end(number),
+                         settings_.mtu + kEthernet);
+    lines += fmt::format("neigh add {} lladdr {} dev {} nud permanent\n", kGateway,
+                         cable_mac(2, host, number), host_end(number));
   }
   return lines;
 }
@@ -305,9 +318,10 @@ void Torus::plug_all(const topology::Placement& plugs) const {
     std::string lines;
     for (std::size_t other = 0; other < plugs.size(); ++other) {
       if (other == h) continue;
-      lines += fmt::format("route replace {} dev {} src {} window {} initcwnd {} initrwnd {} rto_min 3s\n",
-                           address(static_cast<std::int32_t>(other)), host_end(plugs[h].value), address(host),
-                           settings_.window, frames + 1, frames + 1);
+      lines += fmt::format(
+          "route replace {} via {} dev {} onlink src {} window {} initcwnd {} initrwnd {} rto_min 3s\n",
+          address(static_cast<std::int32_t>(other)), kGateway, host_end(plugs[h].value), address(host),
+          settings_.window, frames + 1, frames + 1);
     }
     feed({"ip", "-n", host_network(host), "-batch", "-"}, lines);
   }
