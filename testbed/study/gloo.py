@@ -1,5 +1,6 @@
 """Measures placements of JAX's own programs: multi-process JAX on CPUs, Gloo over the testbed's links.
 
+    python -m study.gloo --compute    what the steps take without their bytes (first)
     python -m study.gloo [--only PART] [--most N] [--rate MBIT] [--output FILE]
 
 A small Wan, sharded as the planner's candidates are, and chains of collectives, compiled by XLA for
@@ -30,6 +31,8 @@ OUTPUT = FOLDER / "results" / "gloo.jsonl"
 PROFILE = FOLDER / "gloo-profile.json"
 SLICE = "v5e:2x4"
 HOSTS = 8
+COMPUTE = FOLDER / "results" / "gloo-compute.json"
+FAST_MBIT = 1000
 STEPS = 2  # timed, after one that is not
 
 
@@ -149,25 +152,62 @@ def hosts(rate: float) -> Iterator[tuple[Hosts, Path]]:
             up.close()
 
 
-def program_of(candidate: dict[str, Any], folder: Path) -> Path:
-    """The compiled program as the planner sees it."""
+def program_of(candidate: dict[str, Any], folder: Path, compute: float = 0.0) -> Path:
+    """The compiled program as the planner sees it; `compute` is what it takes besides its bytes."""
     text = ask("cut", str(folder / "program.hlo"), SLICE, "--name", candidate["name"], "--gloo")
     program = json.loads(text)
     sizes = [n for n in candidate["mesh"] if n > 1]
     program["mesh"] = [[f"m{i}", n] for i, n in enumerate(sizes)]
+    program["actions"] = [["compute", compute], *program["actions"]]
     file = folder / f"{candidate['name']}.json"
     file.write_text(json.dumps(program))
     return file
 
 
+def fast_profile(folder: Path) -> Path:
+    """The profile of links of FAST_MBIT."""
+    profile = json.loads(PROFILE.read_text())
+    profile["constants"]["link_bandwidth"]["value"] *= FAST_MBIT / 40
+    file = folder / "fast.json"
+    file.write_text(json.dumps(profile))
+    return file
+
+
+def measure_compute(todo: list[dict[str, Any]]) -> None:
+    """What each step takes on links that are as good as none, less its bytes there: compute on two
+    processors, and Gloo's and Python's own time. It is the same for every placement."""
+    found = {}
+    with hosts(FAST_MBIT) as (up, folder):
+        for candidate in todo:
+            up.plug(list(range(HOSTS)))
+            up.tell({"build": candidate})
+            job = {
+                "slice": SLICE,
+                "profile": str(fast_profile(folder)),
+                "programs": [
+                    {
+                        "file": str(program_of(candidate, folder)),
+                        "placements": [list(range(HOSTS))],
+                    }
+                ],
+            }
+            bytes_alone = ask_job("predict", job)[0]["predictions"][0]["event"]
+            times = sorted(up.step_micros() for _ in range(7))
+            found[candidate["name"]] = round(max(0.0, times[3] - bytes_alone), 1)
+            print(
+                f"{candidate['name']:<36} {times[3]:.0f} us, bytes {bytes_alone:.0f} us", flush=True
+            )
+    COMPUTE.write_text(json.dumps(found, indent=1) + "\n")
+
+
 def study(candidate: dict[str, Any], up: Hosts, folder: Path, args: argparse.Namespace) -> None:
-    identity = list(range(HOSTS))
-    up.plug(identity)
+    up.plug(list(range(HOSTS)))
     up.tell({"build": candidate})
+    compute = json.loads(COMPUTE.read_text())[candidate["name"]]
     job: dict[str, Any] = {
         "slice": SLICE,
         "profile": str(PROFILE),
-        "programs": [{"file": str(program_of(candidate, folder))}],
+        "programs": [{"file": str(program_of(candidate, folder, compute))}],
     }
     (chosen,) = ask_job("choose", job, "--most", str(args.most), "--exhaustive", str(args.most))
     placements = [c["placement"] for c in chosen["choices"]]
@@ -193,6 +233,7 @@ def study(candidate: dict[str, Any], up: Hosts, folder: Path, args: argparse.Nam
         "predicted": {key: [one[key] for one in predicted] for key in predicted[0]},
         "stage1": result.stage1,
         "stage2": result.stage2,
+        "compute": compute,
         "seconds": round(result.seconds, 1),
     }
     with args.output.open("a") as file:
@@ -209,12 +250,15 @@ def study(candidate: dict[str, Any], up: Hosts, folder: Path, args: argparse.Nam
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="programs whose name contains this")
-    parser.add_argument("--most", type=int, default=12, help="placements a program")
+    parser.add_argument("--most", type=int, default=10, help="placements a program")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--finals", type=int, default=3)
     parser.add_argument("--rate", type=float, default=40, help="Mbit/s of a link")
     parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument("--compute", action="store_true", help="measure compute, on fast links")
     args = parser.parse_args()
+    if args.compute:
+        return measure_compute(candidates())
     done = set()
     if args.output.exists():
         done = {json.loads(line)["program"] for line in args.output.read_text().splitlines()}
