@@ -1,6 +1,7 @@
 """Measures placements of JAX's own programs: multi-process JAX on CPUs, Gloo over the testbed's links.
 
     python -m study.gloo --compute    what the steps take without their bytes (first)
+    python -m study.gloo --calibrate  isolated collectives, for gloo-profile.json
     python -m study.gloo [--only PART] [--most N] [--rate MBIT] [--output FILE]
 
 A small Wan, sharded as the planner's candidates are, and chains of collectives, compiled by XLA for
@@ -32,6 +33,7 @@ PROFILE = FOLDER / "gloo-profile.json"
 SLICE = "v5e:2x4"
 HOSTS = 8
 COMPUTE = FOLDER / "results" / "gloo-compute.json"
+POINTS = FOLDER / "results" / "gloo-calibration.json"
 FAST_MBIT = 1000
 STEPS = 2  # timed, after one that is not
 
@@ -78,6 +80,20 @@ def candidates() -> list[dict[str, Any]]:
                 one[2] //= 4
         found.append({"name": f"gloo_mix{number}", "mesh": mesh, "collectives": collectives})
     return found
+
+
+def calibration() -> list[dict[str, Any]]:
+    """One collective over one axis, none of them a test program."""
+    return [
+        {
+            "name": f"gloo_cal_{kind}_{size}_{axis}",
+            "mesh": [2, 4],
+            "collectives": [[kind, axis, size]],
+        }
+        for kind in ("all-gather", "all-reduce", "all-to-all", "collective-permute")
+        for axis in (0, 1)
+        for size in (800, 8_000, 64_000)
+    ]
 
 
 class Hosts:
@@ -173,6 +189,19 @@ def fast_profile(folder: Path) -> Path:
     return file
 
 
+def calibrate(rate: float) -> None:
+    """Times of isolated collectives in row-major order: what gloo-profile.json is fitted to."""
+    rows = []
+    with hosts(rate) as (up, _):
+        up.plug(list(range(HOSTS)))
+        for candidate in calibration():
+            up.tell({"build": candidate})
+            times = sorted(up.step_micros() for _ in range(5))
+            rows.append({"program": candidate["name"], "micros": round(times[2], 1)})
+            print(rows[-1], flush=True)
+    POINTS.write_text("[\n " + ",\n ".join(map(json.dumps, rows)) + "\n]\n")
+
+
 def measure_compute(todo: list[dict[str, Any]]) -> None:
     """What each step takes on links that are as good as none, less its bytes there: compute on two
     processors, and Gloo's and Python's own time. It is the same for every placement."""
@@ -256,7 +285,10 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=40, help="Mbit/s of a link")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--compute", action="store_true", help="measure compute, on fast links")
+    parser.add_argument("--calibrate", action="store_true", help="measure isolated collectives")
     args = parser.parse_args()
+    if args.calibrate:
+        return calibrate(args.rate)
     if args.compute:
         return measure_compute(candidates())
     done = set()

@@ -74,6 +74,17 @@ class Program:
     def errors(self) -> list[float]:
         return [p / m - 1 for p, m in zip(self.predicted["event"], self.all, strict=True)]
 
+    def wrong_pairs(self) -> list[tuple[float, float]]:
+        """(difference measured, difference predicted) of the pairs beyond noise in the wrong order."""
+        found = []
+        x, y = self.predicted["event"], self.all
+        for i in range(len(x)):
+            for j in range(len(x)):
+                apart = y[i] / y[j] - 1
+                if apart > self.noise and x[i] < x[j] * (1 - 1e-9):
+                    found.append((apart, x[j] / x[i] - 1))
+        return found
+
     def row(self) -> dict[str, Any]:
         right, pairs = ordered_pairs(self.predicted["event"], self.all, self.noise)
         errors = self.errors()
@@ -142,6 +153,12 @@ def row_of(values: list[float]) -> dict[str, float]:
     }
 
 
+def pairs_apart(programs: list[Program], apart: float) -> tuple[int, int]:
+    """Pairs of placements of a program that differ by more than a part: in the right order, and all."""
+    found = [ordered_pairs(p.predicted["event"], p.all, max(apart, p.noise)) for p in programs]
+    return sum(r for r, _ in found), sum(n for _, n in found)
+
+
 def percent(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{100 * value:.{digits}f}"
 
@@ -185,14 +202,33 @@ def print_summary(title: str, programs: list[Program]) -> None:
         f"  tau-b          mean {s['tau_mean']:.3f} (95 %: {low:.3f} to {high:.3f})  min {s['tau_min']:.3f}; "
         f"pairs beyond noise in the right order: {percent(s['pairs_right'], 1)} %"
     )
-    if s["tau_below_0.9"]:
-        print(f"  tau-b below 0.9: {', '.join(s['tau_below_0.9'])}")
+    shares = []
+    for apart in (0.01, 0.02, 0.05):
+        right, pairs = pairs_apart(programs, apart)
+        shares.append(f"{percent(right / max(1, pairs), 1)} % of those {percent(apart, 0)} % apart")
+    print(f"                 in the right order: {', '.join(shares)}")
     print(f"  {'chosen by':<34} {'top-1 mean':>10} {'p95':>7} {'max':>7} {'top-3':>7} {'tau-b':>6}")
     for name, m in s["models"].items():
         print(
             f"  {name:<34} {percent(m['mean']):>10} {percent(m['p95']):>7} {percent(m['max']):>7} "
             f"{percent(m.get('regret3_mean')):>7} "
             f"{m.get('tau_mean', math.nan):>6.2f}"
+        )
+
+
+def print_misses(programs: list[Program]) -> None:
+    """Of programs below the goal: which pairs are in the wrong order, and how far apart they are."""
+    for p in programs:
+        if not p.ranks or p.tau() >= 0.9:
+            continue
+        wrong = sorted(p.wrong_pairs())
+        measured = [m for m, _ in wrong] or [0.0]
+        predicted = [x for _, x in wrong] or [0.0]
+        near = sum(x < 0.005 for x in predicted)
+        print(
+            f"  tau-b {p.tau():.3f} {p.name}: {len(wrong)} pairs wrong, {near} of them predicted within "
+            f"0.5 % of each other; measured apart {percent(statistics.median(measured), 1)} % (median), "
+            f"{percent(max(measured), 1)} % (largest); predicted {percent(max(predicted), 1)} % (largest)"
         )
 
 
@@ -221,8 +257,11 @@ def main() -> None:
         print(f"\n=== {file.name} (all figures in %)")
         print_table(programs)
         print_summary("all", programs)
-        print_summary("held out", [p for p in programs if p.held_out])
-        print_summary("the others", [p for p in programs if not p.held_out])
+        if len(programs) > 1:
+            print_summary("held out", [p for p in programs if p.held_out])
+            print_summary("the others", [p for p in programs if not p.held_out])
+        print("\nbelow tau-b 0.9:")
+        print_misses(programs)
         if args.figures:
             from study.figures import draw
 
