@@ -83,7 +83,7 @@ void write_setting(const std::string& name, const std::string& value) {
 }
 
 /// Settings of a network namespace are written from inside.
-void settings_of(const std::string& network) {
+void settings_of(const std::string& network, bool hosts) {
   std::fflush(nullptr);
   const pid_t child = fork();
   AOIZORA_CHECK(child >= 0, "fork");
@@ -98,11 +98,14 @@ void settings_of(const std::string& network) {
       write_setting("ipv4/tcp_congestion_control", "reno");
       write_setting("ipv4/tcp_slow_start_after_idle", "0");
       write_setting("ipv4/tcp_no_metrics_save", "1");
-      // Nothing is ever lost, so whatever looks like a loss is a queue that has grown: no probes, no early
-      // retransmissions. (The route's rto_min does the same for the timer.)
-      write_setting("ipv4/tcp_early_retrans", "0");
-      write_setting("ipv4/tcp_recovery", "0");
-      write_setting("ipv4/tcp_reordering", "100");  // two processors may swap packets
+      // Between hosts TCP stays as it is: programs that read late and cables that are re-plugged need its
+      // timers. In a replay nothing is ever lost, so whatever looks like a loss is a queue that has grown: no
+      // probes, no early retransmissions. (The route's rto_min does the same for the timer.)
+      if (!hosts) {
+        write_setting("ipv4/tcp_early_retrans", "0");
+        write_setting("ipv4/tcp_recovery", "0");
+        write_setting("ipv4/tcp_reordering", "100");  // two processors may swap packets
+      }
       // Room enough that the route's window, not memory, is the limit.
       write_setting("ipv4/tcp_rmem", "4096 2097152 4194304");
       _exit(0);
@@ -281,12 +284,12 @@ void Torus::set_up() const {
   feed({"ip", "-batch", "-"}, link_lines());
   for (std::size_t c = 0; c < slice_->chips(); ++c) {
     const Chip chip(static_cast<std::int32_t>(c));
-    settings_of(chip_network(chip));
+    settings_of(chip_network(chip), settings_.hosts);
     feed({"ip", "-n", chip_network(chip), "-batch", "-"}, chip_lines(chip));
     feed({"tc", "-n", chip_network(chip), "-batch", "-"}, queue_lines(chip));
     if (settings_.hosts) {
       const std::string host = host_network(chip.value);
-      settings_of(host);
+      settings_of(host, true);
       feed({"ip", "-n", host, "-batch", "-"}, host_lines(chip.value));
     }
   }
@@ -319,7 +322,7 @@ void Torus::plug_all(const topology::Placement& plugs) const {
     for (std::size_t other = 0; other < plugs.size(); ++other) {
       if (other == h) continue;
       lines += fmt::format(
-          "route replace {} via {} dev {} onlink src {} window {} initcwnd {} initrwnd {} rto_min 3s\n",
+          "route replace {} via {} dev {} onlink src {} window {} initcwnd {} initrwnd {}\n",
           address(static_cast<std::int32_t>(other)), kGateway, host_end(plugs[h].value), address(host),
           settings_.window, frames + 1, frames + 1);
     }
