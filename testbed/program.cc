@@ -143,35 +143,6 @@ Workload scaled(const Workload& workload, double bytes, double time) {
   return out;
 }
 
-namespace {
-
-/// Gloo's two ranks that exchange data share a connection, on which `ready to receive` waits behind data. A
-/// rank that sends first and then says it is ready (gloo_communicator.cc: permute, all-to-all; allgather.cc)
-/// holds up the other direction until its data is through, unless both come to it at once: one direction
-/// after the other, which on links that are loaded alike both ways is twice the bytes. An all-gather of two
-/// sends halves, and the second goes both ways at once. all-reduce says ready first.
-double one_way_at_a_time(const Collective& collective) {
-  const bool two = std::all_of(collective.groups.begin(), collective.groups.end(),
-                               [](const auto& group) { return group.size() == 2; });
-  switch (collective.kind) {
-    case Kind::kAllToAll:
-      return 2;
-    case Kind::kAllGather:
-      return two ? 1.5 : 1;
-    case Kind::kPermute: {
-      const bool swaps = std::all_of(collective.pairs.begin(), collective.pairs.end(), [&](const auto& pair) {
-        return std::find(collective.pairs.begin(), collective.pairs.end(),
-                         std::pair(pair.second, pair.first)) != collective.pairs.end();
-      });
-      return swaps ? 2 : 1;
-    }
-    default:
-      return 1;
-  }
-}
-
-}  // namespace
-
 Workload with_gloo(const Workload& workload) {
   Workload out = workload;
   for (Collective& collective : out.collectives) {
@@ -179,8 +150,6 @@ Workload with_gloo(const Workload& workload) {
       user_error("a reduce-scatter by Gloo (recursive halving) is not modelled");
     }
     collective.hint = {};
-    const double twice = one_way_at_a_time(collective);
-    collective.bytes = Bytes(std::llround(static_cast<double>(collective.bytes.value) * twice));
     if (collective.kind == Kind::kAllGather || collective.kind == Kind::kAllReduce) {
       collective.hint.strategy = "UniDirection1DRingStrategy";
       collective.hint.colors = 1;

@@ -321,10 +321,9 @@ void Torus::plug_all(const topology::Placement& plugs) const {
     std::string lines;
     for (std::size_t other = 0; other < plugs.size(); ++other) {
       if (other == h) continue;
-      lines += fmt::format(
-          "route replace {} via {} dev {} onlink src {} window {} initcwnd {} initrwnd {}\n",
-          address(static_cast<std::int32_t>(other)), kGateway, host_end(plugs[h].value), address(host),
-          settings_.window, frames + 1, frames + 1);
+      lines += fmt::format("route replace {} via {} dev {} onlink src {} window {} initcwnd {} initrwnd {}\n",
+                           address(static_cast<std::int32_t>(other)), kGateway, host_end(plugs[h].value),
+                           address(host), settings_.window, frames + 1, frames + 1);
     }
     feed({"ip", "-n", host_network(host), "-batch", "-"}, lines);
   }
