@@ -57,7 +57,7 @@ std::vector<Case> cases() {
   for (const std::string slice : {"v5e:2x4", "v5e:4x4"}) {
     const std::uint32_t chips = slice == "v5e:2x4" ? 8 : 16;
     Case one{fmt::format("{} flows at random on {}", 2 * chips, slice), std::string(kRandom), slice, {}};
-    while (one.flows.size() < 2 * chips) {
+    while (one.flows.size() < std::size_t{2} * chips) {
       const auto from = static_cast<std::int32_t>(random.below(chips));
       const auto to = static_cast<std::int32_t>(random.below(chips));
       if (from != to) one.flows.push_back(flow(from, to, kBytes / 4 * (1 + random.below(4))));
@@ -98,6 +98,7 @@ std::vector<double> max_min(const Case& one, const Torus& torus) {
   double now = 0;
   while (!active.empty()) {
     std::vector<std::vector<std::pair<Link, double>>> routes;
+    routes.reserve(active.size());
     for (const std::size_t f : active) {
       routes.push_back(torus.router().route(Chip(one.flows[f].from), Chip(one.flows[f].to)));
     }

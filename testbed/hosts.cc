@@ -40,6 +40,7 @@ namespace {
   dup2(null, STDIN_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);  // standard output is for the answers
   std::vector<char*> words;
+  words.reserve(command.size() + 1);
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   execvp(words[0], words.data());

@@ -38,7 +38,8 @@ LinkSettings read_links(const JsonView& view) {
   if (const auto rate = view.find("rate_mbit")) links.rate_mbit = rate->number();
   if (links.rate_mbit < 1 || links.rate_mbit > 1000) view.fail("a rate_mbit from 1 to 1000");
   if (const auto mtu = view.find("mtu")) links.mtu = small(*mtu, 576, 65535);
-  if (const auto window = view.find("window")) links.window = small(*window, 2 * links.mtu, 1 << 20);
+  if (const auto window = view.find("window"))
+    links.window = small(*window, std::int64_t{2} * links.mtu, std::int64_t{1} << 20);
   if (const auto burst = view.find("burst")) links.burst = small(*burst, 1, 64);
   if (const auto slots = view.find("slots")) links.slots = small(*slots, 1, 8);
   if ((links.slots & (links.slots - 1)) != 0) view.fail("slots that are 1, 2, 4 or 8");

@@ -121,6 +121,7 @@ int torus(const Arguments& arguments) {
     const pid_t child = fork();
     if (child == 0) {
       std::vector<char*> words;
+      words.reserve(arguments.command.size() + 1);
       for (const std::string& word : arguments.command) words.push_back(const_cast<char*>(word.c_str()));
       words.push_back(nullptr);
       execvp(words[0], words.data());

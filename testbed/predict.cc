@@ -117,6 +117,7 @@ Prediction Predictor::predict(const topology::Placement& placement) const {
 
   const std::vector<simulate::Alone> isolated = expansion_.alone(placement);
   std::vector<Unit> collectives;
+  collectives.reserve(isolated.size());
   for (std::size_t c = 0; c < isolated.size(); ++c) {
     collectives.push_back(fixed(static_cast<std::int32_t>(c), {0}, isolated[c].time.value));
   }

@@ -160,6 +160,7 @@ void feed(const std::vector<std::string>& command, const std::string& input) {
     dup2(out[1], STDOUT_FILENO);
     dup2(out[1], STDERR_FILENO);
     std::vector<char*> arguments;
+    arguments.reserve(command.size() + 1);
     for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
     execvp(arguments[0], arguments.data());
