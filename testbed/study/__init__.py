@@ -1,0 +1,1 @@
+"""Studies on the testbed (docs/testbed.md)."""
